@@ -63,12 +63,12 @@ def until(holds: Callable[[], bool], *settling: Member[Any]) -> None:
     """Wait for it, while these release tasks on request."""
     while not holds():
         for one in settling:
-            one.settled(one.claim().epoch)
+            one.settled(one.assignment().epoch)
         look()
 
 
 def claims(*members: Member[Any]) -> list[frozenset[int]]:
-    return [one.claim().partitions for one in members]
+    return [one.assignment().partitions for one in members]
 
 
 def shared(*members: Member[Any]) -> bool:

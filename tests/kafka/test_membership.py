@@ -44,10 +44,10 @@ A_WHILE = 20
 def test_what_is_taken_over_was_settled_before(party: Party, protocol: Protocol) -> None:
     first = party.join(protocol)
     until(lambda: claims(first) == [ALL])
-    before = first.claim()
+    before = first.assignment()
     second = party.join(protocol)
     until(lambda: claims(first) != [ALL])
-    asked = first.claim()
+    asked = first.assignment()
     assert (asked.epoch, asked.lost) == (before.epoch + 1, 0)
     assert len(asked.partitions) == TASKS // 2
     for _ in range(A_WHILE):
@@ -56,13 +56,13 @@ def test_what_is_taken_over_was_settled_before(party: Party, protocol: Protocol)
         look()
     first.settled(asked.epoch)
     until(lambda: shared(first, second))
-    assert first.claim() == asked
+    assert first.assignment() == asked
     third = party.join(protocol)
     until(lambda: shared(first, second, third), first, second)
     second.close()
     second.close()
     until(lambda: shared(first, third), first, third)
-    assert not any(one.claim().lost for one in (first, third))
+    assert not any(one.assignment().lost for one in (first, third))
 
 
 @PROTOCOLS
@@ -72,9 +72,9 @@ def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
     topic = party.topic()
     until(lambda: shared(*members), *members)
     for number, one in enumerate(members):
-        claim = one.claim()
-        writer = one.writer(claim.epoch)
-        positions = {(topic, task): 10 + number for task in claim.partitions}
+        assignment = one.assignment()
+        writer = one.writer(assignment.epoch)
+        positions = {(topic, task): 10 + number for task in assignment.partitions}
         assert writer.transact(GROUP, [append(topic, number)], positions) is Outcome.COMMITTED
         assert writer.transact(GROUP, [append(topic, number)], {}) is Outcome.COMMITTED
         writer.append([append(topic, number)])
@@ -82,7 +82,7 @@ def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
     assert party.logs[0].positions(GROUP, everywhere) == {
         (topic, task): 10 + number
         for number, one in enumerate(members)
-        for task in one.claim().partitions
+        for task in one.assignment().partitions
     }
     assert numbers(party.logs[0], topic) == [0, 0, 0, 1, 1, 1]
 
@@ -94,7 +94,7 @@ def test_each_gets_the_positions_of_all(party: Party, protocol: Protocol) -> Non
     topic = party.topic()
     until(lambda: shared(*members), *members)
     first, second = members
-    (task, *_) = second.claim().partitions
+    (task, *_) = second.assignment().partitions
     topic_partition, other = (topic, task), (topic, (task + 1) % TASKS)
 
     def told() -> Lag:
@@ -107,7 +107,7 @@ def test_each_gets_the_positions_of_all(party: Party, protocol: Protocol) -> Non
         return found[0]
 
     assert told() == Lag({}, {topic_partition: 0, other: 0})
-    writer = second.writer(second.claim().epoch)
+    writer = second.writer(second.assignment().epoch)
     assert writer.transact(GROUP, [append(topic, 1, task)], {}) is Outcome.COMMITTED
     until(lambda: told().ends[topic_partition] == 2)
     assert told().positions == {}
@@ -123,16 +123,16 @@ def test_a_member_that_does_not_release_loses_its_tasks(
     monkeypatch.setattr(member_module, "SETTLE_SECONDS", 1.0)
     slow = party.join(protocol)
     until(lambda: claims(slow) == [ALL])
-    topic, held = party.topic(), slow.claim()
+    topic, held = party.topic(), slow.assignment()
     writer = slow.writer(held.epoch)
     assert writer.transact(GROUP, [append(topic, 1)], {(topic, 0): 1}) is Outcome.COMMITTED
     quick = party.join(protocol)
     until(lambda: shared(slow, quick), quick)
-    assert slow.claim().lost > held.epoch
+    assert slow.assignment().lost > held.epoch
     assert writer.transact(GROUP, [append(topic, 2)], {(topic, 0): 2}) is Outcome.ABORTED
     assert numbers(party.logs[0], topic) == [1]
     assert party.logs[1].positions(GROUP) == {(topic, 0): 1}
-    again = slow.writer(slow.claim().epoch)
+    again = slow.writer(slow.assignment().epoch)
     assert again.transact(GROUP, [append(topic, 3)], {(topic, 1): 3}) is Outcome.COMMITTED
 
 
@@ -141,18 +141,18 @@ def test_a_member_that_does_not_release_loses_its_tasks(
 def test_a_name_keeps_its_tasks_over_a_restart(party: Party, protocol: Protocol) -> None:
     one, two = party.join(protocol, "one"), party.join(protocol, "two")
     until(lambda: shared(one, two), one, two)
-    mine, others = one.claim().partitions, two.claim()
+    mine, others = one.assignment().partitions, two.assignment()
     one.close()
     again = party.join(protocol, "one")
     until(lambda: claims(again) == [mine])
-    assert two.claim() == others
+    assert two.assignment() == others
 
 
 @pytest.mark.timeout(300)
 def test_a_second_process_of_a_name_stops_the_first(party: Party) -> None:
     first = party.join("classic", "one")
     until(lambda: claims(first) == [ALL])
-    topic, epoch = party.topic(), first.claim().epoch
+    topic, epoch = party.topic(), first.assignment().epoch
     writer = first.writer(epoch)
     second = party.join("classic", "one")
     until(lambda: claims(second) == [ALL])
@@ -168,15 +168,15 @@ def test_a_second_process_of_a_name_stops_the_first(party: Party) -> None:
 def test_commits_go_on_while_others_come_and_go(party: Party, protocol: Protocol) -> None:
     steady = party.join(protocol)
     until(lambda: claims(steady) == [ALL])
-    topic, held = party.topic(), steady.claim()
+    topic, held = party.topic(), steady.assignment()
     done: list[int] = []
     writer = steady.writer(held.epoch)
 
     def commit() -> bool:
         nonlocal held, writer
-        if (claim := steady.claim()) != held:
-            steady.settled(claim.epoch)
-            held, writer = claim, steady.writer(claim.epoch)
+        if (assignment := steady.assignment()) != held:
+            steady.settled(assignment.epoch)
+            held, writer = assignment, steady.writer(assignment.epoch)
         number = len(done) + 1
         outcome = writer.transact(GROUP, [append(topic, number)], {(topic, 0): number})
         if outcome is Outcome.COMMITTED:
@@ -205,7 +205,7 @@ def test_a_group_is_forgotten_when_its_last_member_has_left(
     member = party.join(protocol)
     until(lambda: claims(member) == [ALL])
     topic = party.topic()
-    member.writer(member.claim().epoch).transact(GROUP, [], {(topic, 0): 1})
+    member.writer(member.assignment().epoch).transact(GROUP, [], {(topic, 0): 1})
     leaving = threading.Timer(1.0, member.close)
     leaving.start()
     other = party.log(protocol)
@@ -228,7 +228,7 @@ def test_without_a_membership_all_is_held_at_once(servers: str) -> None:
     log = KafkaLog(servers)
     alone = log.join(GROUP, TASKS)
     assert isinstance(alone, SoleMember)
-    assert alone.claim() == Assignment(1, ALL)
+    assert alone.assignment() == Assignment(1, ALL)
     log.close()
 
 
@@ -243,18 +243,18 @@ def test_unreachable_brokers_cost_no_tasks(servers: str, protocol: Protocol) -> 
         until(lambda: shared(*members), *members)
         topic = party.topic()
         first = members[0]
-        writer = first.writer(first.claim().epoch)
+        writer = first.writer(first.assignment().epoch)
         assert writer.transact(GROUP, [append(topic, 1)], {(topic, 0): 1}) is Outcome.COMMITTED
         tool(brokers, "kill", "1")
         for _ in range(A_WHILE):
-            first.claim()
+            first.assignment()
             look()
         tool(brokers, "start-one", "1")
         outcome = None
         while outcome is not Outcome.COMMITTED:
             until(lambda: shared(*members), *members)
             with suppress(UnavailableError):
-                writer = first.writer(first.claim().epoch)
+                writer = first.writer(first.assignment().epoch)
                 outcome = writer.transact(GROUP, [append(topic, 2)], {(topic, 0): 2})
         assert numbers(party.logs[0], topic) == [1, 2]
         assert party.logs[0].positions(GROUP) == {(topic, 0): 2}

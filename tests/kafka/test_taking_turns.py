@@ -57,13 +57,13 @@ class Worker:
         held, counts, writer = Assignment(-1, frozenset()), dict[int, int](), None
         for _ in range(ROUNDS + self.draw.randrange(ROUNDS)):
             try:
-                claim = member.claim()
-                if writer is None or claim.epoch != held.epoch:
+                assignment = member.assignment()
+                if writer is None or assignment.epoch != held.epoch:
                     if self.draw.random() < DAWDLES:
                         threading.Event().wait(2 * PATIENCE)
                     elif writer is None or self.draw.random() < 0.5:
-                        member.settled(claim.epoch)
-                        writer, held, counts = self.opened(member, claim)
+                        member.settled(assignment.epoch)
+                        writer, held, counts = self.opened(member, assignment)
                 if writer is not None and held.partitions and not self.count(writer, counts):
                     writer = None
             except UnavailableError:
@@ -71,12 +71,16 @@ class Worker:
             threading.Event().wait(self.draw.random() / 20)
 
     def opened(
-        self, member: Member[Any], claim: Assignment
+        self, member: Member[Any], assignment: Assignment
     ) -> tuple[Any, Assignment, dict[int, int]]:
-        writer = member.writer(claim.epoch)
-        topic_partitions = {(self.topic, task) for task in claim.partitions}
+        writer = member.writer(assignment.epoch)
+        topic_partitions = {(self.topic, task) for task in assignment.partitions}
         found = self.log.positions(GROUP, topic_partitions)
-        return writer, claim, {task: found.get((self.topic, task), 0) for task in claim.partitions}
+        return (
+            writer,
+            assignment,
+            {task: found.get((self.topic, task), 0) for task in assignment.partitions},
+        )
 
     def count(self, writer: Any, counts: dict[int, int]) -> bool:
         records = [append(self.topic, number + 1, task) for task, number in counts.items()]

@@ -94,13 +94,13 @@ def test_one_that_was_stopped_between_commits(party: Party, protocol: Protocol) 
         stopped.stop()
         after = heir(party, protocol)
         assert log.positions(GROUP) == {(topic, 0): 1}
-        writer = after.writer(after.claim().epoch)
+        writer = after.writer(after.assignment().epoch)
         assert writer.transact(GROUP, [append(topic, 5)], {(topic, 0): 5}) is Outcome.COMMITTED
         stopped.go_on()
         stopped.hears("2")
         assert stopped.says() == "aborted"
         until(lambda: claims(after) != [ALL])
-        after.settled(after.claim().epoch)
+        after.settled(after.assignment().epoch)
         for _ in range(A_WHILE):
             # It has joined again, and its old writer still may not use that.
             stopped.hears("3")
@@ -126,7 +126,7 @@ def test_one_that_was_stopped_within_a_commit(party: Party, protocol: Protocol) 
             with suppress(UnavailableError):
                 found = log.positions(GROUP, {(topic, 0)})
         assert found == {}
-        writer = after.writer(after.claim().epoch)
+        writer = after.writer(after.assignment().epoch)
         assert writer.transact(GROUP, [append(topic, 5)], {(topic, 0): 5}) is Outcome.COMMITTED
         stopped.go_on()
         stopped.hears("")
@@ -159,7 +159,7 @@ def test_one_that_was_thrown_out_while_joining_again(servers: str) -> None:
             tool(brokers, "kill", "1")
             tool(brokers, "start-one", "1")
             until(lambda: claims(after) == [ALL])
-            writer = after.writer(after.claim().epoch)
+            writer = after.writer(after.assignment().epoch)
             assert writer.transact(GROUP, [append(topic, 5)], {(topic, 0): 5}) is Outcome.COMMITTED
             late.go_on()
             until(lambda: claims(after) != [ALL])

@@ -46,9 +46,9 @@ def main() -> None:
     membership = Membership(instance, cast(Protocol, protocol), session_timeout_ms=3000)
     log = KafkaLog(servers, namespace=namespace, membership=membership)
     member = log.join(group, TASKS)
-    while len(member.claim().partitions) < int(tasks):
+    while len(member.assignment().partitions) < int(tasks):
         Event().wait(0.05)
-    writer = member.writer(member.claim().epoch)
+    writer = member.writer(member.assignment().epoch)
     say("joined")
     lines: list[str] = []
     KafkaWriter._committed = hesitant(KafkaWriter._committed, lines)  # type: ignore[method-assign]

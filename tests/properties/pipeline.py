@@ -27,8 +27,8 @@ from millstream.runtime.runtime import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from millstream.topology.split import ChannelCount, a_lane_each, mixed, split
-from millstream.topology.topology import Topology, lanes_of
+from millstream.topology.split import ChannelCount, channel_per_sender, mixed, split
+from millstream.topology.topology import Topology, channels_of
 from millstream_parser import parse, statements
 
 SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
@@ -37,11 +37,11 @@ SINK = "o"
 
 def in_channels(_topic: str, senders: int, _readers: int) -> int:
     """Exchange channels as in a query that instances share."""
-    return a_lane_each(senders)
+    return channel_per_sender(senders)
 
 
 def topology_of(
-    sources: str, sql: str, partitions: Mapping[str, int], lanes: ChannelCount = mixed
+    sources: str, sql: str, partitions: Mapping[str, int], channels: ChannelCount = mixed
 ) -> Topology:
     """What a CREATE … AS SELECT over the CREATE statements of `sources` runs as."""
     catalog = Catalog()
@@ -57,7 +57,7 @@ def topology_of(
         properties={},
         functions=builtin_catalogue(),
     )
-    return split(planned.node, "Q", partitions=partitions.__getitem__, lanes=lanes)
+    return split(planned.node, "Q", partitions=partitions.__getitem__, channels=channels)
 
 
 def executor_specs(
@@ -67,24 +67,24 @@ def executor_specs(
     guarantee: Guarantee,
 ) -> tuple[ExecutorSpec[Any], ...]:
     """An executor for each sub-topology. `partitions`: of its sink, at least."""
-    inner = {one.name: (one.tasks, one.lanes) for one in topology.internal_topics}
+    inner = {one.name: (one.tasks, one.channels) for one in topology.internal_topics}
     made = []
     for sub in topology.subtopologies:
         out = str(sub.output)
-        tasks, lanes = inner[out] if out in inner else (partitions[out], 0)
+        tasks, channels = inner[out] if out in inner else (partitions[out], 0)
         executor = DuckDBExecutor(
             store,
             "Q",
             sub,
             builtin_catalogue(),
             output_partitions=tasks,
-            output_lanes=lanes,
+            output_channels=channels,
             held=guarantee is Guarantee.EXACTLY_ONCE,
             pace=Pace(fewest=3, piece=2),
         )
         inputs = tuple(one.topic for one in sub.inputs)
         made.append(
-            ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, (out,), lanes_of(sub))
+            ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, (out,), channels_of(sub))
         )
     return tuple(made)
 
@@ -112,11 +112,11 @@ class Pipeline:
         partitions: Mapping[str, int],
         settings: RuntimeSettings = SETTINGS,
         guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
-        lanes: ChannelCount = mixed,
+        channels: ChannelCount = mixed,
     ) -> None:
         """`partitions`: of the topics that it reads and of `o`."""
         self.settings, self.guarantee = settings, guarantee
-        self.topology = topology_of(sources, sql, partitions, lanes)
+        self.topology = topology_of(sources, sql, partitions, channels)
         self.log: SimulatedLog[Any] = SimulatedLog(TABLES)
         inner = self.topology.internal_topics
         self.partitions = {**partitions, **{one.name: one.tasks for one in inner}}

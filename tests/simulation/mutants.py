@@ -373,7 +373,7 @@ class LostCommitted(QueryRunner[Any]):
     def _follow(self, now: int) -> bool:
         change = self.holding.change()
         if change is not None and change.dropping:
-            self.holding._claim = change.claim
+            self.holding._assignment = change.assignment
             self.collector._writer = self.holding.writer()
             if self.dirty and self.state not in STOPPED:
                 self._commit(now)
@@ -435,7 +435,7 @@ class YoungerRows(QueryRunner[Any]):
 
     def _open(self, now: int) -> None:
         for stage in self.stages:
-            stage.lanes.__class__ = PassingChannels
+            stage.channels.__class__ = PassingChannels
         super()._open(now)
 
 
@@ -444,7 +444,7 @@ class HastyGathering(QueryRunner[Any]):
 
     def _open(self, now: int) -> None:
         for stage in self.stages:
-            stage.lanes.__class__ = FullChannels
+            stage.channels.__class__ = FullChannels
         super()._open(now)
 
 

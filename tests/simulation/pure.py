@@ -13,7 +13,7 @@ from typing import Any
 
 from millstream.log.log import Appended, Fetched
 from millstream.runtime.ports import RunResult, Snapshots
-from millstream.topology.split import a_lane_each
+from millstream.topology.split import channel_per_sender
 
 Rows = tuple[Any, ...]
 PIECE = 2
@@ -35,7 +35,7 @@ class Job:
     """What one sub-topology does. `count` numbers the records of each key and keeps the number as
     state; without it records pass through. `target` is partitioned by key if `rekey`, else the task
     writes to its own partition. `coalesce` keeps the last output of a key until the commit.
-    `lanes`: each task has its own channel on `target`."""
+    `channels`: each task has its own channel on `target`."""
 
     inputs: tuple[str, ...]
     target: str
@@ -43,7 +43,7 @@ class Job:
     rekey: bool = False
     coalesce: bool = False
     changelog: str | None = None
-    lanes: bool = False
+    channels: bool = False
 
 
 class PureExecutor:
@@ -93,7 +93,7 @@ class PureExecutor:
                 kept += 1
                 continue
             to = key % self.partitions if self.job.rekey else partition
-            to += (partition + 1) * self.partitions if self.job.lanes and not together else 0
+            to += (partition + 1) * self.partitions if self.job.channels and not together else 0
             outputs.setdefault((self.job.target, to), []).append(row)
         made = tuple(appended(topic_partition, rows) for topic_partition, rows in outputs.items())
         return RunResult(made, consumed, kept=kept)
@@ -191,16 +191,16 @@ class Shape:
     def repartitions(self) -> frozenset[str]:
         return frozenset(job.target for job in self.jobs if job.rekey)
 
-    def lanes(self, job: Job, partitions: int) -> dict[str, int]:
+    def channels(self, job: Job, partitions: int) -> dict[str, int]:
         """The topics with channels that a job reads, and their number of channels."""
-        laned = {other.target for other in self.jobs if other.lanes}
-        return dict.fromkeys(laned.intersection(job.inputs), a_lane_each(partitions))
+        with_channels = {other.target for other in self.jobs if other.channels}
+        return dict.fromkeys(with_channels.intersection(job.inputs), channel_per_sender(partitions))
 
     def topics(self, partitions: int) -> dict[str, int]:
         """All topics and their partitions."""
         names = [*self.sources, *(job.changelog for job in self.jobs if job.changelog)]
-        each = a_lane_each(partitions)
-        targets = {job.target: partitions * (each if job.lanes else 1) for job in self.jobs}
+        each = channel_per_sender(partitions)
+        targets = {job.target: partitions * (each if job.channels else 1) for job in self.jobs}
         return dict.fromkeys(names, partitions) | targets
 
 
@@ -213,7 +213,9 @@ SHAPES = (
         ("in", "other"),
         by_key=True,
     ),
-    Shape("in lanes", (Job(("in",), "rep", rekey=True, lanes=True), COUNT), ("in",), by_key=False),
+    Shape(
+        "in lanes", (Job(("in",), "rep", rekey=True, channels=True), COUNT), ("in",), by_key=False
+    ),
     Shape("stateless", (Job(("in",), "out"),), ("in",), by_key=False),
     Shape(
         "coalesced",

@@ -217,7 +217,7 @@ class World:
                 self.partitions,
                 job.changelog,
                 (job.target,),
-                self.shape.lanes(job, self.partitions),
+                self.shape.channels(job, self.partitions),
             )
             for index, job in enumerate(self.shape.jobs)
         )

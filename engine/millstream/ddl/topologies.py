@@ -8,7 +8,7 @@ from millstream.ddl.environment import Environment, Topics
 from millstream.log.log import Topic
 from millstream.model import refusals
 from millstream.plan.build import Planned
-from millstream.topology.split import a_lane_each, mixed, split
+from millstream.topology.split import channel_per_sender, mixed, split
 from millstream.topology.topology import Topology
 
 MAX_CHANNEL_PARTITIONS = 72
@@ -42,8 +42,8 @@ def topology_of(
     assert topics is not None, "the topology depends on the partitions of topics"
     partitions = {topic.name: topic.partitions for topic in created}
 
-    def lanes(topic: str, senders: int, readers: int) -> int:
-        each = a_lane_each(senders)
+    def channels(topic: str, senders: int, readers: int) -> int:
+        each = channel_per_sender(senders)
         wide = each * readers <= MAX_CHANNEL_PARTITIONS
         if topic in partitions:
             wide = partitions[topic] == each * readers
@@ -54,5 +54,5 @@ def topology_of(
         query_id,
         partitions=lambda topic: partitions_of(topic, topics),
         prefix=environment.settings.internal_prefix,
-        lanes=lanes if environment.shared and not alone else mixed,
+        channels=channels if environment.shared and not alone else mixed,
     )

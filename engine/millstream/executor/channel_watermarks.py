@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.executor.exchange_read import ChannelWatermark, Slot
 from millstream.operators.program import Program, StateTable
 from millstream.state.store import Session
-from millstream.topology.topology import SubTopology, lanes_of
+from millstream.topology.topology import SubTopology, channels_of
 
 MARKS = StateTable(
     "$marks",
@@ -22,7 +22,7 @@ MARKS = StateTable(
 
 def state_tables(program: Program, sub: SubTopology) -> tuple[StateTable, ...]:
     """All tables that the state of a sub-topology consists of."""
-    several = len(sub.inputs) > 1 or any(lanes > 1 for lanes in lanes_of(sub).values())
+    several = len(sub.inputs) > 1 or any(channels > 1 for channels in channels_of(sub).values())
     return (*program.tables, *((MARKS,) if several else ()))
 
 

@@ -30,7 +30,7 @@ from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.plan.nodes import Deliver
-from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology, lanes_of
+from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology, channels_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def take_in(
     segments: list[Segment] = []
     origin: list[_Origin] = []
     ranks = tie_ranks(sub)
-    width = max([1, *lanes_of(sub).values()])
+    width = max([1, *channels_of(sub).values()])
     for index, (source, spec) in enumerate(zip(sub.inputs, specs, strict=True)):
         own = [item for item in inputs if item.topic == source.topic]
         slots = [slot_of(sub, index, item.partition) for item in own]

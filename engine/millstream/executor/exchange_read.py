@@ -51,8 +51,8 @@ class Arrived:
 
 def slot_of(sub: SubTopology, index: int, partition: int) -> Slot:
     """The key under which the watermark of a partition of an input is stored."""
-    lane, task = divmod(partition, sub.partitions)
-    return Slot(task, index + lane * len(sub.inputs))
+    channel, task = divmod(partition, sub.partitions)
+    return Slot(task, index + channel * len(sub.inputs))
 
 
 def constant(value: int, count: int) -> pa.Array:

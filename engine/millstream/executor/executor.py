@@ -50,13 +50,13 @@ class DuckDBExecutor:
     """Implements `runtime.ports.Executor` over Arrow tables.
 
     `output_partitions`: the number of partitions of the topic that the root writes to; with
-    `output_lanes`, the partitions of each channel. `cached`: intermediate revisions of a key may be
-    dropped between commits; outputs of a table sink then leave with `flush`. `delivering`: whether
-    the rows of a Deliver root are consumed; a SOURCE TABLE only stores them. `fatal`: kinds of
-    problems in the input that stop the query instead of being reported. `pace`: when changelogs are
-    compacted. `by_arrival`: order records by the arrival numbers of the log instead of their event
-    times; output records keep the number of the record that caused them. `moments`: rows that move
-    always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
+    `output_channels`, the partitions of each channel. `cached`: intermediate revisions of a key may
+    be dropped between commits; outputs of a table sink then leave with `flush`. `delivering`:
+    whether the rows of a Deliver root are consumed; a SOURCE TABLE only stores them. `fatal`: kinds
+    of problems in the input that stop the query instead of being reported. `pace`: when changelogs
+    are compacted. `by_arrival`: order records by the arrival numbers of the log instead of their
+    event times; output records keep the number of the record that caused them. `moments`: rows that
+    move always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
     records, because no task reads them before the commit.
     """
 
@@ -68,7 +68,7 @@ class DuckDBExecutor:
         catalogue: Catalogue,
         *,
         output_partitions: int = 1,
-        output_lanes: int = 0,
+        output_channels: int = 0,
         cached: bool = False,
         delivering: bool = True,
         fatal: frozenset[str] = frozenset(),
@@ -84,7 +84,7 @@ class DuckDBExecutor:
         self._sub = sub
         self._catalogue = catalogue
         self._output_partitions = output_partitions
-        self._output_lanes = output_lanes
+        self._output_channels = output_channels
         self._cached = cached
         self._delivering = delivering
         self._fatal = fatal
@@ -297,7 +297,7 @@ class DuckDBExecutor:
             return _Emitted()
         if self._moments:
             out = self._with_moments(out, taken)
-        apart = self._output_lanes > 1 and not together
+        apart = self._output_channels > 1 and not together
         target = exchange_write.Target(str(self._sub.output), self._output_partitions, apart)
         run = exchange_write.leaving(self._work, out, root, target)
         if self._held:

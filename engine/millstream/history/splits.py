@@ -12,7 +12,7 @@ from millstream.log.checks import check_offset
 from millstream.log.log import Log, TopicPartition
 from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import places_of
-from millstream.topology.topology import SourceInput, SubTopology, Topology, lanes_of
+from millstream.topology.topology import SourceInput, SubTopology, Topology, channels_of
 
 MEMORY_LIMIT = EngineSettings().history_memory_limit
 _FROM_THE_FIRST: Mapping[TopicPartition, int] = MappingProxyType({})
@@ -120,7 +120,7 @@ def inputs(topology: Topology) -> Iterator[TopicPartition]:
 def read_by(sub: SubTopology, task: int) -> Iterator[TopicPartition]:
     """The partitions that one task reads."""
     topics = (item.topic for item in sub.inputs)
-    return places_of(topics, sub.partitions, lanes_of(sub), task)
+    return places_of(topics, sub.partitions, channels_of(sub), task)
 
 
 def changelogs(topology: Topology) -> Iterator[TopicPartition]:

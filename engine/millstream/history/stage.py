@@ -14,7 +14,7 @@ from millstream.history.splits import Run, Split, read_by
 from millstream.history.task import Produced, TaskKind, run_task
 from millstream.history.workspace import Workspace
 from millstream.log.log import Appended, TopicPartition
-from millstream.topology.topology import SourceInput, with_one_more_lane
+from millstream.topology.topology import SourceInput, with_one_more_channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
         Stage(
             TaskKind(
                 run.topology.query_id,
-                with_one_more_lane(sub if run.changes else replace(sub, changelog=None)),
+                with_one_more_channel(sub if run.changes else replace(sub, changelog=None)),
                 run.widths_of(sub),
                 run.cached,
                 run.fatal,

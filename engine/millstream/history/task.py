@@ -29,7 +29,7 @@ from millstream.operators.udfs import register_expressions
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, QuerySpec, RuntimeSettings
 from millstream.state.store import Store
-from millstream.topology.topology import SubTopology, lanes_of
+from millstream.topology.topology import SubTopology, channels_of
 
 COMMIT_RECORDS = 1_000_000
 """The number of records after which their changes are merged into the state."""
@@ -210,7 +210,7 @@ def _spec(
         tuple(item.topic for item in sub.inputs),
         sub.partitions,
         sub.changelog if (sub.changelog, partition) in splits else None,
-        lanes=lanes_of(sub),
+        channels=channels_of(sub),
     )
     places = tuple(spec.topic_partitions(partition))
     return QuerySpec(

@@ -238,7 +238,7 @@ class Member(Protocol[Batch]):
     The assignment can change at any time, from other threads; no call waits for that.
     """
 
-    def claim(self) -> Assignment:
+    def assignment(self) -> Assignment:
         """The current assignment of this member."""
 
     def settled(self, epoch: int) -> None:

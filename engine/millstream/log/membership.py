@@ -23,11 +23,11 @@ class SoleMember(Generic[Batch]):
         all of them."""
         self._log = log
         self._identity = identity
-        self._claim = Assignment(1, frozenset(range(partitions)) if held is None else held)
+        self._assignment = Assignment(1, frozenset(range(partitions)) if held is None else held)
 
-    def claim(self) -> Assignment:
+    def assignment(self) -> Assignment:
         """See `Member`."""
-        return self._claim
+        return self._assignment
 
     def settled(self, epoch: int) -> None:
         """See `Member`; there are no others to wait."""

@@ -94,7 +94,7 @@ class SimulatedMember(Generic[Batch]):
         self.partitions = partitions
         self._coordinator = coordinator
         self._log = log
-        self._claim = Assignment(0, frozenset())
+        self._assignment = Assignment(0, frozenset())
 
     @property
     def in_group(self) -> bool:
@@ -103,28 +103,28 @@ class SimulatedMember(Generic[Batch]):
 
     def hear(self) -> None:
         """Take over the coordinator's decisions; a removed member joins again."""
-        epoch = self._claim.epoch + 1
+        epoch = self._assignment.epoch + 1
         if not self.in_group:
             self._coordinator.members.append(self)
-            self._claim = Assignment(epoch, frozenset(), lost=epoch)
-        elif self._coordinator.owned(self) != self._claim.partitions or epoch == 1:
+            self._assignment = Assignment(epoch, frozenset(), lost=epoch)
+        elif self._coordinator.owned(self) != self._assignment.partitions or epoch == 1:
             owned = self._coordinator.owned(self)
-            self._claim = Assignment(epoch, owned, self._claim.lost)
+            self._assignment = Assignment(epoch, owned, self._assignment.lost)
 
-    def claim(self) -> Assignment:
+    def assignment(self) -> Assignment:
         """See `Member`."""
-        return self._claim
+        return self._assignment
 
     def settled(self, epoch: int) -> None:
         """See `Member`."""
-        if epoch == self._claim.epoch and self.in_group:
-            self._coordinator.let_go(self, self._claim.partitions)
+        if epoch == self._assignment.epoch and self.in_group:
+            self._coordinator.let_go(self, self._assignment.partitions)
 
     def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
         """See `Member`."""
 
         def admitted() -> bool:
-            return self.in_group and self._claim.lost <= epoch
+            return self.in_group and self._assignment.lost <= epoch
 
         return MemberWriter(self._log.writer(self.identity, admitted))
 

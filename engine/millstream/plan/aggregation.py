@@ -65,7 +65,7 @@ def check_total(clause: str, *lengths: int) -> None:
 
 def aggregate(
     query: statements.Query,
-    surroundings: BindContext,
+    context: BindContext,
     node: Node,
     below: Key,
     selected: tuple[Selected, ...],
@@ -76,28 +76,28 @@ def aggregate(
 
     `below` is the key of the rows that are grouped: grouping by it needs no repartition.
     """
-    grouping = _grouping(query, surroundings)
-    having = None if query.having is None else surroundings.predicate(query.having, "HAVING")
-    refuse_ungrouped(selected, having, query, grouping, surroundings)
+    grouping = _grouping(query, context)
+    having = None if query.having is None else context.predicate(query.having, "HAVING")
+    refuse_ungrouped(selected, having, query, grouping, context)
     if not grouping and persistent:
-        known = surroundings.catalogue.aggregate
+        known = context.catalogue.aggregate
         used = [name for item in query.items for name in functions_in(item.expression, known)]
         raise wordings.GROUP_BY_MISSING(used=", ".join(dict.fromkeys(used)))
     final = query.emit == "FINAL"
     with placed(query.window.span if query.window else None):
         window = make_window(query.window, final=final)
-    if window is not None and surroundings.properties.get(FORGETFUL, "").lower() == "true":
+    if window is not None and context.properties.get(FORGETFUL, "").lower() == "true":
         window = replace(window, forgetful=True)
     keys = _key_names(grouping, node.schema)
-    keyed = _keyed(node, keys, below, surroundings)
+    keyed = _keyed(node, keys, below, context)
     calls = _calls([item.expression for item in selected] + ([having] if having else []))
-    refuse_on_tables(node, calls, surroundings)
+    refuse_on_tables(node, calls, context)
     if window is not None and window.kind is WindowKind.SESSION:
-        refuse_in_sessions(calls, surroundings)
+        refuse_in_sessions(calls, context)
     taken = {key.name for key in keys} | set(WINDOW_BOUNDS)
     outputs = {call: unique(f"KSQL_AGG_{i}", taken) for i, call in enumerate(calls)}
     schema = _schema(keys, window, outputs)
-    named = tuple((name, _configured(call, surroundings)) for call, name in outputs.items())
+    named = tuple((name, _configured(call, context)) for call, name in outputs.items())
     result: Node = Aggregate(keyed, named, window, final, schema)
 
     def over_result(part: Expression) -> Expression | None:
@@ -111,30 +111,30 @@ def aggregate(
     items = tuple(
         with_expression(item, substitute(item.expression, over_result)) for item in selected
     )
-    return result, items, _result_key(query, surroundings, keys)
+    return result, items, _result_key(query, context, keys)
 
 
-def _configured(call: AggregateCall, surroundings: BindContext) -> AggregateCall:
+def _configured(call: AggregateCall, context: BindContext) -> AggregateCall:
     """The call with the session's setting that its function depends on as a last constant."""
-    function = surroundings.catalogue.aggregate[call.function]
+    function = context.catalogue.aggregate[call.function]
     setting = function.variants[call.variant].setting
     if not setting:
         return call
-    value = int(surroundings.properties.get(setting, "-1"))
+    value = int(context.properties.get(setting, "-1"))
     return replace(call, constants=(*call.constants, value))
 
 
 def _grouping(
-    query: statements.Query, surroundings: BindContext
+    query: statements.Query, context: BindContext
 ) -> tuple[tuple[exp.Expression, Expression], ...]:
     result: list[tuple[exp.Expression, Expression]] = []
     for tree in query.group_by:
-        expression = surroundings.typed(tree, "GROUP BY")
-        span = span_of(tree, surroundings.script)
+        expression = context.typed(tree, "GROUP BY")
+        span = span_of(tree, context.script)
         if contains_null(expression.type):
             raise refusals.UNTYPED_NULL(span=span)
         if any(expression == other for _, other in result):
-            text = surroundings.text(tree, qualified=True)
+            text = context.text(tree, qualified=True)
             raise wordings.GROUPED_TWICE(text=text, span=span)
         result.append((tree, expression))
     return tuple(result)
@@ -156,7 +156,7 @@ def _key_names(
     return tuple(result)
 
 
-def _keyed(node: Node, keys: tuple[Named, ...], below: Key, surroundings: BindContext) -> Node:
+def _keyed(node: Node, keys: tuple[Named, ...], below: Key, context: BindContext) -> Node:
     """The rows keyed by their grouping columns: repartitioned unless they are already."""
     names = {key.name for key in keys}
     columns = tuple(Column(key.name, key.expression.type, Role.KEY) for key in keys)
@@ -166,7 +166,7 @@ def _keyed(node: Node, keys: tuple[Named, ...], below: Key, surroundings: BindCo
         if column.name not in names
     )
     schema = Schema(columns + others)
-    if _lies_by(keys, below) and not any(s.source.window for s in surroundings.sources):
+    if _lies_by(keys, below) and not any(s.source.window for s in context.sources):
         values = tuple(ColumnRef(column.name, column.type) for column in others)
         return Project(node, tuple(key.expression for key in keys) + values, schema)
     return Repartition(
@@ -212,12 +212,12 @@ def _schema(
     return Schema(tuple(columns))
 
 
-def _result_key(query: statements.Query, surroundings: BindContext, keys: tuple[Named, ...]) -> Key:
+def _result_key(query: statements.Query, context: BindContext, keys: tuple[Named, ...]) -> Key:
     if not query.group_by:
         return Key((), "grouping expression")
     columns = []
     for key, tree in zip(keys, query.group_by, strict=True):
         reference = ColumnRef(key.name, key.expression.type)
-        text = surroundings.text(tree, qualified=False)
+        text = context.text(tree, qualified=False)
         columns.append(KeyColumn(key.name, reference, ((reference, text),)))
     return Key(tuple(columns), "grouping expression")

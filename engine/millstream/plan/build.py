@@ -93,7 +93,7 @@ def _planned(
 ) -> Planned:
     persistent = not isinstance(target, Client)
     existing = existing_sink(target, catalog) if isinstance(target, ExistingStream) else None
-    surroundings = BindContext(
+    context = BindContext(
         name_sources(query, catalog, script),
         functions,
         catalog.types,
@@ -103,9 +103,9 @@ def _planned(
     )
     with placed(query.span):
         check_query_features(query, properties, script)
-        _check_shape(query, target, surroundings)
-        node, selected, key = _relation(query, surroundings, persistent=persistent)
-    sources = tuple(item.source for item in surroundings.sources)
+        _check_shape(query, target, context)
+        node, selected, key = _relation(query, context, persistent=persistent)
+    sources = tuple(item.source for item in context.sources)
     if not persistent:
         with placed(query.span):
             final = project_all(node, selected, key)
@@ -153,14 +153,14 @@ def _delivered(node: Node) -> Deliver:
     return node
 
 
-def _check_shape(query: statements.Query, target: Target, surroundings: BindContext) -> None:
-    script = surroundings.script
+def _check_shape(query: statements.Query, target: Target, context: BindContext) -> None:
+    script = context.script
     match target:
         case NewSource(kind):
             _refuse_limit(query, f"CREATE {kind} AS SELECT", script)
         case ExistingStream():
             _refuse_limit(query, "INSERT INTO", script)
-    for item in surroundings.sources:
+    for item in context.sources:
         windowed_table = item.source.kind is SourceKind.TABLE and item.source.window is not None
         if windowed_table and not isinstance(target, Client):
             raise wordings.QUERY_ON_WINDOWED_TABLE(
@@ -168,10 +168,10 @@ def _check_shape(query: statements.Query, target: Target, surroundings: BindCont
                 "topic and query that.",
             )
     if query.window is not None and not query.group_by:
-        aggregates = surroundings.catalogue.aggregate
+        aggregates = context.catalogue.aggregate
         if not any(functions_in(item.expression, aggregates) for item in query.items):
             raise wordings.WINDOW_WITHOUT_GROUP_BY(span=span_of(query.window.span, script))
-    windowed = any(item.source.window is not None for item in surroundings.sources)
+    windowed = any(item.source.window is not None for item in context.sources)
     if windowed and query.window is not None:
         raise wordings.WINDOW_ON_WINDOWED(span=span_of(query.window.span, script))
     if query.group_by and query.partition_by:
@@ -186,29 +186,29 @@ def _refuse_limit(query: statements.Query, form: str, script: str) -> None:
 
 
 def _relation(
-    query: statements.Query, surroundings: BindContext, *, persistent: bool
+    query: statements.Query, context: BindContext, *, persistent: bool
 ) -> tuple[Node, tuple[Selected, ...], Key]:
     """Everything below the last projection, the SELECT list over it, and its key."""
     if query.group_by:
-        refuse_value_formats(surroundings, "GROUP BY")
-    check_clauses(query, surroundings)
-    joined = len(surroundings.sources) > 1
-    start = read_joined(query, surroundings) if joined else read_source(surroundings.sources[0])
-    node, surroundings = start.node, replace(surroundings, synthetic=start.synthetic)
+        refuse_value_formats(context, "GROUP BY")
+    check_clauses(query, context)
+    joined = len(context.sources) > 1
+    start = read_joined(query, context) if joined else read_source(context.sources[0])
+    node, context = start.node, replace(context, synthetic=start.synthetic)
     if query.where is not None:
-        node = _filtered(node, surroundings.predicate(query.where, "WHERE"))
-    selected = expand(query, surroundings, query.partition_by, persistent=persistent)
-    if is_aggregation(query, surroundings):
+        node = _filtered(node, context.predicate(query.where, "WHERE"))
+    selected = expand(query, context, query.partition_by, persistent=persistent)
+    if is_aggregation(query, context):
         if query.partition_by:
             raise wordings.PARTITIONED_AND_AGGREGATED()
-        _refuse_table_functions(query, surroundings, "aggregation")
+        _refuse_table_functions(query, context, "aggregation")
         below = replace(start, node=node)
-        return _aggregated(query, surroundings, below, selected, persistent=persistent)
-    node, selected = _flattened(node, selected, surroundings)
+        return _aggregated(query, context, below, selected, persistent=persistent)
+    node, selected = _flattened(node, selected, context)
     if not query.partition_by:
         return node, selected, start.key
-    with placed(query.partition_by[0], surroundings.script):
-        return node, selected, _partitioned(query, surroundings, node)
+    with placed(query.partition_by[0], context.script):
+        return node, selected, _partitioned(query, context, node)
 
 
 def _filtered(node: Node, predicate: Expression) -> Filter:
@@ -218,18 +218,18 @@ def _filtered(node: Node, predicate: Expression) -> Filter:
 
 def _aggregated(
     query: statements.Query,
-    surroundings: BindContext,
+    context: BindContext,
     below: From,
     selected: tuple[Selected, ...],
     *,
     persistent: bool,
 ) -> tuple[Node, tuple[Selected, ...], Key]:
     node = materialised(below.node)
-    return aggregate(query, surroundings, node, below.key, selected, persistent=persistent)
+    return aggregate(query, context, node, below.key, selected, persistent=persistent)
 
 
-def _refuse_table_functions(query: statements.Query, surroundings: BindContext, other: str) -> None:
-    known = surroundings.catalogue.table
+def _refuse_table_functions(query: statements.Query, context: BindContext, other: str) -> None:
+    known = context.catalogue.table
     used = [name for item in query.items for name in functions_in(item.expression, known)]
     if used:
         raise refusals.TABLE_FUNCTION_AGGREGATED(
@@ -238,7 +238,7 @@ def _refuse_table_functions(query: statements.Query, surroundings: BindContext, 
 
 
 def _flattened(
-    node: Node, selected: tuple[Selected, ...], surroundings: BindContext
+    node: Node, selected: tuple[Selected, ...], context: BindContext
 ) -> tuple[Node, tuple[Selected, ...]]:
     """Table functions are called in a step of their own; the SELECT list refers to its columns."""
     calls: dict[TableCall, str] = {}
@@ -261,11 +261,11 @@ def _flattened(
     return Flatten(node, tuple(calls), schema), items
 
 
-def _partitioned(query: statements.Query, surroundings: BindContext, node: Node) -> Key:
+def _partitioned(query: statements.Query, context: BindContext, node: Node) -> Key:
     """The key of PARTITION BY. It needs no repartition: the sink's topic is partitioned by key."""
     if node.kind is SourceKind.TABLE:
         raise wordings.PARTITIONED_TABLE()
-    if any(item.source.window is not None for item in surroundings.sources):
+    if any(item.source.window is not None for item in context.sources):
         raise wordings.WINDOWS_MOVED(hint="PARTITION BY is only supported without windows.")
     trees = query.partition_by
     if any(isinstance(tree, exp.Null) for tree in trees):
@@ -274,13 +274,13 @@ def _partitioned(query: statements.Query, surroundings: BindContext, node: Node)
         return Key(())
     columns: list[KeyColumn] = []
     for tree in trees:
-        expression = surroundings.typed(tree, "PARTITION BY")
+        expression = context.typed(tree, "PARTITION BY")
         if any(expression == column.value for column in columns):
-            text = surroundings.text(tree, qualified=True)
-            span = span_of(tree, surroundings.script)
+            text = context.text(tree, qualified=True)
+            span = span_of(tree, context.script)
             raise wordings.PARTITIONED_TWICE(text=text, span=span)
         name = expression.name if isinstance(expression, ColumnRef) else "KSQL_COL_0"
-        text = surroundings.text(tree, qualified=True)
+        text = context.text(tree, qualified=True)
         columns.append(KeyColumn(name, expression, ((expression, text),)))
     return Key(tuple(columns), "partitioning expression")
 

@@ -20,34 +20,34 @@ from millstream.plan.sources import BindContext, columns_in, functions_in
 from millstream_parser import statements
 
 
-def is_aggregation(query: statements.Query, surroundings: BindContext) -> bool:
+def is_aggregation(query: statements.Query, context: BindContext) -> bool:
     """Whether the query groups rows. Refuses GROUP BY and aggregates without each other."""
-    known = surroundings.catalogue.aggregate
+    known = context.catalogue.aggregate
     trees = [item.expression for item in query.items]
     having = () if query.having is None else (query.having,)
     aggregates = any(functions_in(tree, known) for tree in (*trees, *having))
     if query.group_by and not aggregates:
-        raise wordings.AGGREGATE_MISSING(span=span_of(query.group_by[0], surroundings.script))
+        raise wordings.AGGREGATE_MISSING(span=span_of(query.group_by[0], context.script))
     if query.having is not None and not query.group_by:
-        raise wordings.HAVING_WITHOUT_GROUP_BY(span=span_of(query.having, surroundings.script))
+        raise wordings.HAVING_WITHOUT_GROUP_BY(span=span_of(query.having, context.script))
     return aggregates
 
 
-def check_clauses(query: statements.Query, surroundings: BindContext) -> None:
+def check_clauses(query: statements.Query, context: BindContext) -> None:
     """Refuse aggregates and window bounds where rows are not grouped yet."""
-    known = surroundings.catalogue.aggregate
+    known = context.catalogue.aggregate
     for tree in query.group_by:
         for name in functions_in(tree, known):
-            raise _misplaced("GROUP BY", name, tree, surroundings)
+            raise _misplaced("GROUP BY", name, tree, context)
     for clause, trees in (
         ("WHERE", () if query.where is None else (query.where,)),
         ("PARTITION BY", query.partition_by),
     ):
         for tree in trees:
-            _refuse_bounds_in_rows(tree, surroundings)
+            _refuse_bounds_in_rows(tree, context)
             for name in functions_in(tree, known):
-                raise _misplaced(clause, name, tree, surroundings)
-    if not surroundings.windowed:
+                raise _misplaced(clause, name, tree, context)
+    if not context.windowed:
         return
     having = () if query.having is None else (query.having,)
     arguments = [
@@ -59,27 +59,25 @@ def check_clauses(query: statements.Query, surroundings: BindContext) -> None:
     ]
     for tree in (*query.group_by, *having, *arguments):
         for column in columns_in(tree):
-            if column.name in WINDOW_BOUNDS and not surroundings.sources[0].has(column.name):
+            if column.name in WINDOW_BOUNDS and not context.sources[0].has(column.name):
                 raise wordings.BOUND_OUTSIDE_SELECT(
-                    column=column.name, span=location(column, surroundings.script)[0]
+                    column=column.name, span=location(column, context.script)[0]
                 )
 
 
 def _misplaced(
-    clause: str, function: str, tree: exp.Expression, surroundings: BindContext
+    clause: str, function: str, tree: exp.Expression, context: BindContext
 ) -> StatementError:
     calls = (node for node in tree.find_all(exp.Anonymous) if node.name.upper() == function)
-    span = span_of(next(calls, tree), surroundings.script)
+    span = span_of(next(calls, tree), context.script)
     return refusals.AGGREGATE_MISPLACED(clause=clause, function=function, span=span)
 
 
-def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: BindContext) -> None:
+def _refuse_bounds_in_rows(tree: exp.Expression, context: BindContext) -> None:
     for column in columns_in(tree):
-        bound = column.name in WINDOW_BOUNDS and surroundings.windowed
-        if bound and not surroundings.resolve(column, "WHERE").has(column.name):
-            raise wordings.UNKNOWN_BOUND(
-                column=column.name, span=span_of(column, surroundings.script)
-            )
+        bound = column.name in WINDOW_BOUNDS and context.windowed
+        if bound and not context.resolve(column, "WHERE").has(column.name):
+            raise wordings.UNKNOWN_BOUND(column=column.name, span=span_of(column, context.script))
 
 
 def refuse_ungrouped(
@@ -87,20 +85,20 @@ def refuse_ungrouped(
     having: Expression | None,
     query: statements.Query,
     grouping: tuple[tuple[exp.Expression, Expression], ...],
-    surroundings: BindContext,
+    context: BindContext,
 ) -> None:
     """Refuse values of single rows above the aggregation."""
     grouped = [expression for _, expression in grouping]
-    if surroundings.windowed:
+    if context.windowed:
         grouped += [ColumnRef(name, BIGINT) for name in WINDOW_BOUNDS]
     bare = [item.tree for item in selected if _is_ungrouped(item.expression, grouped)]
     if bare:
-        listed = ", ".join(surroundings.text(tree, qualified=False) for tree in bare)
-        span = span_of(bare[0], surroundings.script)
+        listed = ", ".join(context.text(tree, qualified=False) for tree in bare)
+        span = span_of(bare[0], context.script)
         raise wordings.UNGROUPED_SELECT(listed=listed, span=span)
     if having is not None and query.having is not None and _is_ungrouped(having, grouped):
-        text = surroundings.text(query.having, qualified=False)
-        span = span_of(query.having, surroundings.script)
+        text = context.text(query.having, qualified=False)
+        span = span_of(query.having, context.script)
         raise wordings.UNGROUPED_HAVING(expression=text, span=span)
 
 
@@ -113,15 +111,13 @@ def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:
     return any(_is_ungrouped(child, grouped) for child in children(expression))
 
 
-def refuse_on_tables(
-    node: Node, calls: tuple[AggregateCall, ...], surroundings: BindContext
-) -> None:
+def refuse_on_tables(node: Node, calls: tuple[AggregateCall, ...], context: BindContext) -> None:
     """Refuse windows over tables, and aggregates that cannot undo a row."""
     if node.kind is not SourceKind.TABLE:
         return
-    if surroundings.windowed:
+    if context.windowed:
         raise wordings.WINDOW_ON_TABLE()
-    known = surroundings.catalogue.aggregate
+    known = context.catalogue.aggregate
     used = dict.fromkeys((call.function, call.variant) for call in calls)
     refused = list(dict.fromkeys(f for f, v in used if not known[f].variants[v].undo))
     if refused:
@@ -129,9 +125,9 @@ def refuse_on_tables(
         raise wordings.AGGREGATE_ON_TABLE(plural=plural, refused=enumerate_words(refused, "and"))
 
 
-def refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: BindContext) -> None:
+def refuse_in_sessions(calls: tuple[AggregateCall, ...], context: BindContext) -> None:
     """Two sessions become one when a row falls between them, and so must their states."""
-    known = surroundings.catalogue.aggregate
+    known = context.catalogue.aggregate
     for call in calls:
         variant = known[call.function].variants[call.variant]
         if variant.state and not variant.merge:

@@ -42,12 +42,12 @@ class Step:
     position: int
 
 
-def checked(join: statements.Join, position: int, surroundings: BindContext) -> Step:
+def checked(join: statements.Join, position: int, context: BindContext) -> Step:
     """A join after the checks of its condition and kind."""
-    source, earlier = surroundings.sources[position], surroundings.sources[:position]
-    with placed(join.condition, surroundings.script):
-        condition = _condition(join, surroundings)
-        left, right = _sides(condition, source, earlier, surroundings)
+    source, earlier = context.sources[position], context.sources[:position]
+    with placed(join.condition, context.script):
+        condition = _condition(join, context)
+        left, right = _sides(condition, source, earlier, context)
     step = Step(join, left, right, condition, position)
     tables = all(item.source.kind is SourceKind.TABLE for item in earlier)
     match (tables, source.source.kind is SourceKind.TABLE):
@@ -58,25 +58,25 @@ def checked(join: statements.Join, position: int, surroundings: BindContext) -> 
         case (False, False):
             _check_stream_join(step)
         case (True, True):
-            _check_table_join(step, surroundings)
+            _check_table_join(step, context)
         case _:
-            _check_stream_table(step, surroundings)
+            _check_stream_table(step, context)
     return step
 
 
-def refuse_value_formats(surroundings: BindContext, clause: str) -> None:
+def refuse_value_formats(context: BindContext, clause: str) -> None:
     """Refuse a clause over values in formats that it does not work with."""
     for name, able in CAPABILITIES.items():
-        read = [item.source for item in surroundings.sources]
+        read = [item.source for item in context.sources]
         names = [source.name for source in read if source.value_format.name == name]
         if names and not able.clauses:
             raise refusals.VALUE_FORMAT_CLAUSE(sources=", ".join(names), format=name, clause=clause)
 
 
-def _condition(join: statements.Join, surroundings: BindContext) -> exp.EQ:
+def _condition(join: statements.Join, context: BindContext) -> exp.EQ:
     for column in columns_in(join.condition):
-        surroundings.resolve(column, "JOIN ON")
-    text = surroundings.text(join.condition, qualified=True)
+        context.resolve(column, "JOIN ON")
+    text = context.text(join.condition, qualified=True)
     match join.condition:
         case exp.EQ() as condition:
             return condition
@@ -92,12 +92,12 @@ def _sides(
     condition: exp.EQ,
     joined: NamedSource,
     earlier: tuple[NamedSource, ...],
-    surroundings: BindContext,
+    context: BindContext,
 ) -> tuple[Side, Side]:
     """The side of the sources so far and the side of the newly joined one."""
-    whole = surroundings.text(condition, qualified=True)
-    first = _side(condition.this, whole, surroundings)
-    second = _side(condition.expression, whole, surroundings)
+    whole = context.text(condition, qualified=True)
+    first = _side(condition.this, whole, context)
+    second = _side(condition.expression, whole, context)
     if second.source.alias == joined.alias and first.source in earlier:
         left, right = first, second
     elif first.source.alias == joined.alias and second.source in earlier:
@@ -108,27 +108,27 @@ def _sides(
         )
     if left.expression.type != right.expression.type:
         raise wordings.JOIN_TYPES_DIFFER(
-            side=_bare(condition.this, surroundings),
+            side=_bare(condition.this, context),
             type=first.expression.type,
-            side_2=_bare(condition.expression, surroundings),
+            side_2=_bare(condition.expression, context),
             type_2=second.expression.type,
             hint="Use CAST to make both sides one type.",
         )
     return left, right
 
 
-def _side(tree: exp.Expression, whole: str, surroundings: BindContext) -> Side:
-    owners = {surroundings.resolve(column, "JOIN ON").alias for column in columns_in(tree)}
+def _side(tree: exp.Expression, whole: str, context: BindContext) -> Side:
+    owners = {context.resolve(column, "JOIN ON").alias for column in columns_in(tree)}
     if len(owners) != 1:
-        text = surroundings.text(tree, qualified=True)
+        text = context.text(tree, qualified=True)
         raise wordings.JOIN_SIDE(text=text, whole=whole)
     alias = owners.pop()
-    source = next(item for item in surroundings.sources if item.alias == alias)
-    return Side(tree, surroundings.typed(tree, "JOIN ON"), source)
+    source = next(item for item in context.sources if item.alias == alias)
+    return Side(tree, context.typed(tree, "JOIN ON"), source)
 
 
-def _bare(tree: exp.Expression, surroundings: BindContext) -> str:
-    return surroundings.text(tree, qualified=True)
+def _bare(tree: exp.Expression, context: BindContext) -> str:
+    return context.text(tree, qualified=True)
 
 
 def _written(kind: str) -> str:
@@ -146,9 +146,9 @@ def is_primary_key(side: Side) -> bool:
     return len(key) == 1 and side.expression == column_reference(side.source, key[0].name)
 
 
-def _got(condition: exp.EQ, surroundings: BindContext) -> str:
+def _got(condition: exp.EQ, context: BindContext) -> str:
     left, right = condition.this, condition.expression
-    return f"Got {_bare(left, surroundings)} = {_bare(right, surroundings)}."
+    return f"Got {_bare(left, context)} = {_bare(right, context)}."
 
 
 def _check_stream_join(step: Step) -> None:
@@ -157,7 +157,7 @@ def _check_stream_join(step: Step) -> None:
         raise refusals.WITHIN_MISSING(left=step.left.source.alias, right=step.right.source.alias)
 
 
-def _check_stream_table(step: Step, surroundings: BindContext) -> None:
+def _check_stream_table(step: Step, context: BindContext) -> None:
     join, left, right = step.join, step.left, step.right
     if join.within is not None:
         raise refusals.WITHIN_MISPLACED(left="Stream", right="Table")
@@ -167,20 +167,20 @@ def _check_stream_table(step: Step, surroundings: BindContext) -> None:
         raise wordings.STREAM_TABLE_JOIN_KIND(written=_written(join.kind))
     _check_windows(left.source, right.source)
     if not is_primary_key(right):
-        raise wordings.STREAM_TABLE_JOIN_KEY(got=_got(step.condition, surroundings))
+        raise wordings.STREAM_TABLE_JOIN_KEY(got=_got(step.condition, context))
 
 
-def _check_table_join(step: Step, surroundings: BindContext) -> None:
+def _check_table_join(step: Step, context: BindContext) -> None:
     join, left, right = step.join, step.left, step.right
     if join.within is not None:
         raise refusals.WITHIN_MISPLACED(left="Table", right="Table")
     if not is_primary_key(right):
-        raise wordings.TABLE_TABLE_JOIN_KEY(got=_got(step.condition, surroundings))
+        raise wordings.TABLE_TABLE_JOIN_KEY(got=_got(step.condition, context))
     if is_primary_key(left):
         _check_windows(left.source, right.source)
         return
     if step.position > 1:
-        raise wordings.FOREIGN_KEY_AMONG_MANY(got=_got(step.condition, surroundings))
+        raise wordings.FOREIGN_KEY_AMONG_MANY(got=_got(step.condition, context))
     if left.source.source.window is not None or right.source.source.window is not None:
         raise wordings.FOREIGN_KEY_ON_WINDOWS()
     if join.kind in ("RIGHT", "FULL"):

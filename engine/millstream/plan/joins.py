@@ -74,17 +74,17 @@ def read_source(source: NamedSource) -> From:
     return From(source.read(), Key(tuple(columns)), key_format, same, same, window=window)
 
 
-def read_joined(query: statements.Query, surroundings: BindContext) -> From:
+def read_joined(query: statements.Query, context: BindContext) -> From:
     """All sources of a query joined from left to right."""
-    refuse_value_formats(surroundings, "JOIN")
+    refuse_value_formats(context, "JOIN")
     steps = []
     for position, join in enumerate(query.joins, start=1):
-        with placed(join.span, surroundings.script):
-            steps.append(checked(join, position, surroundings))
-    result = read_source(surroundings.sources[0])
+        with placed(join.span, context.script):
+            steps.append(checked(join, position, context))
+    result = read_source(context.sources[0])
     for step in steps:
-        with placed(step.join.span, surroundings.script):
-            result = _joined(result, step, surroundings)
+        with placed(step.join.span, context.script):
+            result = _joined(result, step, context)
     return result
 
 
@@ -95,14 +95,11 @@ def materialised(node: Node) -> Node:
     return node
 
 
-def _joined(left: From, step: Step, surroundings: BindContext) -> From:
+def _joined(left: From, step: Step, context: BindContext) -> From:
     """The sources so far with one more."""
     right = read_source(step.right.source)
     names = {
-        name
-        for s in surroundings.sources
-        for c in s.columns
-        for name in (c.name, s.prefix + c.name)
+        name for s in context.sources for c in s.columns for name in (c.name, s.prefix + c.name)
     }
     name = unique("ROWKEY", names)
     if _is_table(left) and not is_primary_key(step.left):
@@ -114,7 +111,7 @@ def _joined(left: From, step: Step, surroundings: BindContext) -> From:
     left_node = _keyed(left, step.left, meeting, drop_null_keys=drop)
     right_node = _keyed(right, step.right, meeting, drop_null_keys=True)
     node = _join_node(step, left_node, right_node)
-    key = _key(left, step, name, surroundings)
+    key = _key(left, step, name, context)
     check_key_types([Column(key.columns[0].name, step.left.expression.type)])
     synthetic = node.schema.find(name) if key.synthetic else None
     same, placed = _equal_to_key(left, step)
@@ -227,10 +224,10 @@ def _keyed_schema(node: Node, keys: tuple[Named, ...]) -> Schema:
     return Schema(columns + others)
 
 
-def _key(left: From, step: Step, name: str, surroundings: BindContext) -> Key:
+def _key(left: From, step: Step, name: str, context: BindContext) -> Key:
     """The key of a join: the columns that may stand for it, the preferred one first."""
     own = [
-        (side.expression, surroundings.text(side.tree, qualified=True))
+        (side.expression, context.text(side.tree, qualified=True))
         for side in (step.left, step.right)
         if isinstance(side.expression, ColumnRef)
     ]

@@ -38,7 +38,7 @@ class Selected:
 
 def expand(
     query: statements.Query,
-    surroundings: BindContext,
+    context: BindContext,
     partitioning: tuple[exp.Expression, ...],
     *,
     persistent: bool,
@@ -46,43 +46,43 @@ def expand(
     """The items of the SELECT list, stars expanded, named and typed."""
     items: list[Item] = []
     for item in query.items:
-        with placed(item.span, surroundings.script):
-            items.extend(_expanded(item, surroundings, partitioning, persistent))
-    refuse_reserved_aliases(items, surroundings.script)
-    named = _named(items, surroundings, refuse_reserved=persistent)
+        with placed(item.span, context.script):
+            items.extend(_expanded(item, context, partitioning, persistent))
+    refuse_reserved_aliases(items, context.script)
+    named = _named(items, context, refuse_reserved=persistent)
     selected = tuple(
-        Selected(name, surroundings.typed(item.tree, "SELECT", window_bounds=True), item.tree)
+        Selected(name, context.typed(item.tree, "SELECT", window_bounds=True), item.tree)
         for name, item in zip(named, items, strict=True)
     )
     for column in selected:
         if contains_null(column.expression.type):
             raise refusals.UNTYPED_NULL(
                 hint=f"The column is `{column.name}`.",
-                span=span_of(column.tree, surroundings.script),
+                span=span_of(column.tree, context.script),
             )
     return selected
 
 
 def _expanded(
     item: statements.SelectItem,
-    surroundings: BindContext,
+    context: BindContext,
     partitioning: tuple[exp.Expression, ...],
     persistent: bool,
 ) -> Iterable[Item]:
     match item.expression:
         case exp.Star():
-            if surroundings.synthetic is not None and not partitioning:
-                yield _synthetic_key(surroundings.synthetic.name)
-            yield from _star(surroundings.sources, surroundings, partitioning, persistent)
+            if context.synthetic is not None and not partitioning:
+                yield _synthetic_key(context.synthetic.name)
+            yield from _star(context.sources, context, partitioning, persistent)
         case exp.Column(this=exp.Star()):
             alias = item.expression.table
-            source = next((s for s in surroundings.sources if s.alias == alias), None)
+            source = next((s for s in context.sources if s.alias == alias), None)
             if source is None:
                 raise refusals.UNKNOWN_ALIAS(place="", alias=alias)
-            yield from _star((source,), surroundings, partitioning, persistent)
+            yield from _star((source,), context, partitioning, persistent)
         case exp.Dot(this=base, expression=exp.Star()):
-            struct = surroundings.typed(base, "SELECT", window_bounds=True).type
-            yield from struct_fields(base, struct, surroundings.text(base, qualified=False))
+            struct = context.typed(base, "SELECT", window_bounds=True).type
+            yield from struct_fields(base, struct, context.text(base, qualified=False))
         case tree:
             yield Item(item.alias, tree)
 
@@ -93,14 +93,14 @@ def _synthetic_key(name: str) -> Item:
 
 def _star(
     sources: tuple[NamedSource, ...],
-    surroundings: BindContext,
+    context: BindContext,
     partitioning: tuple[exp.Expression, ...],
     persistent: bool,
 ) -> Iterable[Item]:
     if partitioning:
-        yield from _star_after_partitioning(sources, surroundings, partitioning)
+        yield from _star_after_partitioning(sources, context, partitioning)
         return
-    joined = len(surroundings.sources) > 1
+    joined = len(context.sources) > 1
     for source in sources:
         for column in source.columns:
             hidden = RESERVED if persistent and not joined else PSEUDO_COLUMNS
@@ -111,7 +111,7 @@ def _star(
 
 def _star_after_partitioning(
     sources: tuple[NamedSource, ...],
-    surroundings: BindContext,
+    context: BindContext,
     partitioning: tuple[exp.Expression, ...],
 ) -> Iterable[Item]:
     """New keys first, then values, then the columns that were the key before; both in the order in
@@ -120,11 +120,11 @@ def _star_after_partitioning(
     columns = [tree for tree in partitioning if isinstance(tree, exp.Column)]
     expressions = [t for t in partitioning if not isinstance(t, exp.Column | exp.Null)]
     taken = {
-        (surroundings.resolve(tree, "PARTITION BY").alias, tree.name)
+        (context.resolve(tree, "PARTITION BY").alias, tree.name)
         for tree in columns
-        if not surroundings.is_synthetic(tree.name)
+        if not context.is_synthetic(tree.name)
     }
-    hidden = WINDOW_BOUNDS if len(surroundings.sources) > 1 else RESERVED
+    hidden = WINDOW_BOUNDS if len(context.sources) > 1 else RESERVED
     keys: list[Item] = []
     others: list[Item] = []
     for source in sources:
@@ -134,28 +134,26 @@ def _star_after_partitioning(
                 keys.append(item)
             elif column.name not in hidden:
                 others.append(item)
-    synthetic = surroundings.synthetic
-    if synthetic is not None and sources == surroundings.sources:
+    synthetic = context.synthetic
+    if synthetic is not None and sources == context.sources:
         is_key = any(tree.name == synthetic.name for tree in columns)
         (keys if is_key else others).append(_synthetic_key(synthetic.name))
     yield from (*keys, *(Item(None, tree, False) for tree in expressions), *others)
 
 
-def _named(
-    items: list[Item], surroundings: BindContext, *, refuse_reserved: bool
-) -> tuple[str, ...]:
-    source_names = {column.name for item in surroundings.sources for column in item.columns}
-    names = output_names(items, source_names, lambda column: _column_name(column, surroundings))
+def _named(items: list[Item], context: BindContext, *, refuse_reserved: bool) -> tuple[str, ...]:
+    source_names = {column.name for item in context.sources for column in item.columns}
+    names = output_names(items, source_names, lambda column: _column_name(column, context))
     for item, name in zip(items, names, strict=True):
         if refuse_reserved and name in RESERVED and (item.written or item.name is None):
-            span = span_of(item.tree, surroundings.script)
+            span = span_of(item.tree, context.script)
             raise wordings.RESERVED_IN_SELECT(name=name, span=span)
     return names
 
 
-def _column_name(column: exp.Column, surroundings: BindContext) -> str:
-    if surroundings.is_ambiguous(column.name):
-        return surroundings.resolve(column, "SELECT").prefix + column.name
+def _column_name(column: exp.Column, context: BindContext) -> str:
+    if context.is_ambiguous(column.name):
+        return context.resolve(column, "SELECT").prefix + column.name
     return column.name
 
 

@@ -26,7 +26,7 @@ from millstream.queries.user_functions import calls_users_functions
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
 from millstream.state.store import Store
-from millstream.topology.topology import InternalTopic, SourceInput, Topology, lanes_of
+from millstream.topology.topology import InternalTopic, SourceInput, Topology, channels_of
 
 SWITCH_SECONDS = 0.0005
 """The interpreter's switch interval while a query calls users' functions. Queries need the
@@ -163,7 +163,7 @@ def executors(
                 sub,
                 registry.functions,
                 output_partitions=partition_count,
-                output_lanes=internal[out].lanes if out in internal else 0,
+                output_channels=internal[out].channels if out in internal else 0,
                 cached=cached,
                 delivering=delivering,
                 fatal=fatal,
@@ -173,9 +173,9 @@ def executors(
             opened.callback(executor.close)
             inputs = tuple(item.topic for item in sub.inputs)
             outputs = () if out is None else (out,)
-            lanes = lanes_of(sub)
+            channels = channels_of(sub)
             specs.append(
-                ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, outputs, lanes)
+                ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, outputs, channels)
             )
         opened.pop_all()
     return tuple(specs)

@@ -15,10 +15,10 @@ from millstream.runtime.spec import QuerySpec
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`claim` is the assignment to hold from now on. `dropping`: the open tasks may already be
+    """`assignment` is the assignment to hold from now on. `dropping`: the open tasks may already be
     assigned to another instance and must not be committed."""
 
-    claim: Assignment
+    assignment: Assignment
     dropping: bool
 
 
@@ -31,17 +31,17 @@ class AssignedTasks(Generic[Batch]):
         self._log = log
         self._restorer = restorer
         self._member: Member[Batch] | None = None
-        self._claim = Assignment(0, frozenset())
+        self._assignment = Assignment(0, frozenset())
         self._open: frozenset[int] = frozenset()
 
     def change(self) -> Change | None:
         """The change to make, if any: a new assignment, or that more of the assignment can be
         opened. Raises FencedError when another process uses the name of this one."""
-        claim = self._joined().claim()
-        if claim.epoch != self._claim.epoch:
-            return Change(claim, claim.lost > self._claim.epoch)
-        if self._open != claim.partitions and self._prepared(claim) != self._open:
-            return Change(claim, dropping=False)
+        assignment = self._joined().assignment()
+        if assignment.epoch != self._assignment.epoch:
+            return Change(assignment, assignment.lost > self._assignment.epoch)
+        if self._open != assignment.partitions and self._prepared(assignment) != self._open:
+            return Change(assignment, dropping=False)
         return None
 
     def settle(self, change: Change) -> None:
@@ -49,12 +49,12 @@ class AssignedTasks(Generic[Batch]):
         if change.dropping:
             # Tasks that are assigned again come from other instances.
             self._restorer.prepare(self._spec.query_id, frozenset())
-        self._claim = change.claim
-        self._open = self._prepared(change.claim)
-        self._joined().settled(change.claim.epoch)
+        self._assignment = change.assignment
+        self._open = self._prepared(change.assignment)
+        self._joined().settled(change.assignment.epoch)
 
-    def _prepared(self, claim: Assignment) -> frozenset[int]:
-        return self._restorer.prepare(self._spec.query_id, claim.partitions)
+    def _prepared(self, assignment: Assignment) -> frozenset[int]:
+        return self._restorer.prepare(self._spec.query_id, assignment.partitions)
 
     @property
     def joined(self) -> bool:
@@ -75,11 +75,11 @@ class AssignedTasks(Generic[Batch]):
     def pending(self) -> bool:
         """Whether more tasks may be opened soon: the assignment is not known yet, or their state is
         not restored yet."""
-        return self._claim.epoch == 0 or self._open != self._claim.partitions
+        return self._assignment.epoch == 0 or self._open != self._assignment.partitions
 
     def writer(self) -> Writer[Batch]:
         """The writer for the assigned tasks."""
-        return self._joined().writer(self._claim.epoch)
+        return self._joined().writer(self._assignment.epoch)
 
     def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
         """See `Member`."""

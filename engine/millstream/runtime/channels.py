@@ -31,27 +31,33 @@ class Channels(Generic[Batch]):
     """The topics that a sub-topology reads of other sub-topologies of its query, including those
     with channels."""
 
-    def __init__(self, spec: ExecutorSpec[Batch], elsewhere: RemoteUpstreams[Batch]) -> None:
+    def __init__(self, spec: ExecutorSpec[Batch], remote_upstreams: RemoteUpstreams[Batch]) -> None:
         self.senders: Mapping[str, Sender] = {}
         """By the topic that they write to."""
         self.together = False
         """Whether an instance that holds all tasks, this one, sends their output together."""
         self._spec = spec
-        self._elsewhere = elsewhere
+        self._remote_upstreams = remote_upstreams
 
     def bounded(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
         """The fetched records, at their end only if upstream has nothing more to send."""
         sender = self.senders.get(fetched.topic)
         if sender is None or not fetched.end:
             return fetched
-        lanes = self._spec.lanes.get(fetched.topic, 0)
-        lane = fetched.partition // self._spec.partitions
-        if self.together or not lanes or (lane if lanes == 1 else lane - 1) in sender.tasks:
+        channels = self._spec.channels.get(fetched.topic, 0)
+        channel = fetched.partition // self._spec.partitions
+        if (
+            self.together
+            or not channels
+            or (channel if channels == 1 else channel - 1) in sender.tasks
+        ):
             return sender.watermark.bound(fetched)
-        if lane == 0 and lanes > 1:
+        if channel == 0 and channels > 1:
             # The instance that held all tasks no longer holds them.
             return fetched
-        return replace(fetched, end=False) if self._elsewhere.behind(fetched.topic) else fetched
+        return (
+            replace(fetched, end=False) if self._remote_upstreams.behind(fetched.topic) else fetched
+        )
 
     def older_first(
         self,
@@ -62,7 +68,7 @@ class Channels(Generic[Batch]):
         """Hold back what was sent through separate channels while records sent together remain:
         those were sent earlier, whatever their time. `behind`: partitions that were not read to
         their end."""
-        for topic, task in product(self._spec.lanes, tasks):
+        for topic, task in product(self._spec.channels, tasks):
             first = (topic, task)
             read = buffer.get(first)
             if read is None or not (read.count or first in behind):
@@ -84,7 +90,7 @@ class Channels(Generic[Batch]):
         """Whether these tasks have consumed everything that was sent through separate channels."""
         return all(
             log.written_end(*topic_partition) <= positions[topic_partition]
-            for topic, task in product(self._spec.lanes, tasks)
+            for topic, task in product(self._spec.channels, tasks)
             for topic_partition in self._apart(topic, task)
         )
 

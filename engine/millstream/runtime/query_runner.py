@@ -183,7 +183,7 @@ class QueryRunner(Generic[Batch]):
         """Run each sub-topology over its available input, upstream first: a downstream one then
         reads what was just sent, ordered by time with its other input."""
         progress = False
-        self._look_elsewhere(now)
+        self._look_at_upstreams(now)
         for stage in self.stages:
             if not self._poll(stage, now):
                 return progress
@@ -205,20 +205,20 @@ class QueryRunner(Generic[Batch]):
     def _passed(self) -> bool:
         """Whether only transaction markers were read since the last commit, and other instances
         watch the query's position."""
-        if not self.stages.elsewhere.watched:
+        if not self.stages.remote_upstreams.watched:
             return False
         return any(
             at > self.committed.get(topic_partition, 0)
             for topic_partition, at in self.positions().items()
         )
 
-    def _look_elsewhere(self, now: int) -> None:
+    def _look_at_upstreams(self, now: int) -> None:
         """Check whether tasks of other instances, whose rows come here, are behind."""
-        elsewhere = self.stages.elsewhere
-        wanted = elsewhere.wanted(now)
+        remote_upstreams = self.stages.remote_upstreams
+        wanted = remote_upstreams.wanted(now)
         lag = self.holding.lag(wanted) if wanted else None
         if lag is not None:
-            elsewhere.told(lag, now + self.settings.lag_interval_ms)
+            remote_upstreams.told(lag, now + self.settings.lag_interval_ms)
 
     def _poll(self, stage: SubTopologyRunner[Batch], now: int) -> bool:
         """Whether the log was readable."""

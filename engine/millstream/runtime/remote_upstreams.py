@@ -1,9 +1,9 @@
 """Determines whether tasks of other instances, whose rows come to tasks of this one, have caught
 up.
 
-Each sending task writes to its own channel (`ExecutorSpec.lanes`). An empty channel counts as ended
-only while its sender is not behind: otherwise a join or a window would continue without the rows of
-a sender that catches up, and treat them as late when they arrive.
+Each sending task writes to its own channel (`ExecutorSpec.channels`). An empty channel counts as
+ended only while its sender is not behind: otherwise a join or a window would continue without the
+rows of a sender that catches up, and treat them as late when they arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class RemoteUpstreams(Generic[Batch]):
     def __init__(self, spec: QuerySpec[Batch]) -> None:
         self._spec = spec
         self._senders = {
-            topic: _before(spec, topic) for executor in spec.executors for topic in executor.lanes
+            topic: _before(spec, topic)
+            for executor in spec.executors
+            for topic in executor.channels
         }
         self._places: dict[str, frozenset[TopicPartition]] = {}
         """What the remote tasks read that send to a topic, directly or indirectly."""

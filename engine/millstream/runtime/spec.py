@@ -27,7 +27,7 @@ class ExecutorSpec(Generic[Batch]):
     """A sub-topology: its executor, the topics it reads (task p reads partition p of each), its
     changelog topic if it has state, and the topics it writes.
 
-    `lanes`: for topics with exchange channels, their number. Task p reads partition p of each
+    `channels`: for topics with exchange channels, their number. Task p reads partition p of each
     channel; the channels lie one behind the other in the topic. The first channel holds what an
     instance has sent that held all tasks of the sending sub-topology; the others hold what each of
     these tasks has sent.
@@ -38,24 +38,24 @@ class ExecutorSpec(Generic[Batch]):
     partitions: int
     changelog: str | None = None
     outputs: tuple[str, ...] = ()
-    lanes: Mapping[str, int] = field(default_factory=dict)
+    channels: Mapping[str, int] = field(default_factory=dict)
 
     def topic_partitions(self, task: int) -> Iterator[TopicPartition]:
         """What a task reads."""
-        return places_of(self.inputs, self.partitions, self.lanes, task)
+        return places_of(self.inputs, self.partitions, self.channels, task)
 
     def places_in(self, topic: str, task: int) -> Iterator[TopicPartition]:
         """Its channels of one topic."""
-        return places_of((topic,), self.partitions, self.lanes, task)
+        return places_of((topic,), self.partitions, self.channels, task)
 
 
 def places_of(
-    topics: Iterable[str], tasks: int, lanes: Mapping[str, int], task: int
+    topics: Iterable[str], tasks: int, channels: Mapping[str, int], task: int
 ) -> Iterator[TopicPartition]:
     """What one of `tasks` tasks reads of some topics, one entry per channel."""
     for topic in topics:
-        for lane in range(lanes.get(topic, 1)):
-            yield topic, lane * tasks + task
+        for channel in range(channels.get(topic, 1)):
+            yield topic, channel * tasks + task
 
 
 @dataclass(frozen=True, slots=True)

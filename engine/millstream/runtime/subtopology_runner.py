@@ -28,7 +28,7 @@ class SubTopologyRunner(Generic[Batch]):
     """The tasks of one sub-topology, run together: one run serves all their partitions."""
 
     def __init__(
-        self, index: int, spec: ExecutorSpec[Batch], elsewhere: RemoteUpstreams[Batch]
+        self, index: int, spec: ExecutorSpec[Batch], remote_upstreams: RemoteUpstreams[Batch]
     ) -> None:
         self.index = index
         self.spec = spec
@@ -46,7 +46,7 @@ class SubTopologyRunner(Generic[Batch]):
         self.stuck: dict[TopicPartition, Reached] = {}
         """What the held-back rows of the last run wait for, if upstream is still to send it. Until
         it arrives, or upstream's watermark advances, no other input changes the result."""
-        self.lanes = Channels(spec, elsewhere)
+        self.channels = Channels(spec, remote_upstreams)
         self.bounds: Mapping[TopicPartition, int] = {}
         """The offsets at which partitions are treated as ended, even if more records exist."""
 
@@ -144,7 +144,7 @@ class SubTopologyRunner(Generic[Batch]):
             self.buffer[topic_partition] = fetched
             self.awaiting |= fetched.awaited
             gained += fetched.bytes
-        self.lanes.older_first(self.tasks, self.buffer, self.fetch_quota.behind)
+        self.channels.older_first(self.tasks, self.buffer, self.fetch_quota.behind)
         if not self.awaiting and not self.buffered:
             untils = (END if read.end else read.until for read in self.buffer.values())
             self.watermark.idled(min(untils, default=END))
@@ -172,7 +172,7 @@ class SubTopologyRunner(Generic[Batch]):
                 break
         self.fetch_quota.read(topic_partition, fetched)
         # A sender to a partition with a bound has sent everything before the bound.
-        return fetched if bound is not None else self.lanes.bounded(fetched)
+        return fetched if bound is not None else self.channels.bounded(fetched)
 
     def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
         """Treat partitions as ended at these offsets; without any, at the log's ends."""
@@ -210,7 +210,7 @@ class SubTopologyRunner(Generic[Batch]):
             for topic_partition in self._places()
             if topic_partition in self.buffer
         ]
-        result = self.spec.executor.run(inputs, together=self.lanes.together)
+        result = self.spec.executor.run(inputs, together=self.channels.together)
         moved = records = 0
         for fetched in inputs:
             topic_partition = (fetched.topic, fetched.partition)
@@ -246,7 +246,7 @@ class SubTopologyRunner(Generic[Batch]):
         """Whether a partition is at its end only for now: upstream will send more."""
         return any(
             not read.end
-            and topic_partition[0] in self.lanes.senders
+            and topic_partition[0] in self.channels.senders
             and topic_partition not in self.fetch_quota.behind
             for topic_partition, read in self.buffer.items()
         )

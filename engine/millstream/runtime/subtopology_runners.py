@@ -19,16 +19,16 @@ class SubTopologyRunners(Generic[Batch]):
     """All `SubTopologyRunner`s of a query, in their order."""
 
     def __init__(self, spec: QuerySpec[Batch]) -> None:
-        self.elsewhere = RemoteUpstreams[Batch](spec)
+        self.remote_upstreams = RemoteUpstreams[Batch](spec)
         self._all = tuple(
-            SubTopologyRunner(index, executor, self.elsewhere)
+            SubTopologyRunner(index, executor, self.remote_upstreams)
             for index, executor in enumerate(spec.executors)
         )
         self._repartitions = spec.repartitions
         sent = {topic: stage for stage in self._all for topic in stage.spec.outputs}
         for stage in self._all:
             own = spec.repartitions.intersection(stage.spec.inputs)
-            stage.lanes.senders = {topic: sent[topic] for topic in own if topic in sent}
+            stage.channels.senders = {topic: sent[topic] for topic in own if topic in sent}
 
     def __iter__(self) -> Iterator[SubTopologyRunner[Batch]]:
         return iter(self._all)
@@ -45,7 +45,7 @@ class SubTopologyRunners(Generic[Batch]):
         """See `SubTopologyRunner.open`."""
         for stage in self._all:
             stage.open(log, committed, start, owned)
-        self.elsewhere.opened(owned)
+        self.remote_upstreams.opened(owned)
         self.gather(log)
 
     def gather(self, log: Log[Batch]) -> None:
@@ -53,18 +53,18 @@ class SubTopologyRunners(Generic[Batch]):
         left of what was sent through separate channels. Separate channels are for senders that
         advance at different rates."""
         together = self._whole and all(
-            stage.lanes.drained(log, stage.tasks, stage.positions) for stage in self._all
+            stage.channels.drained(log, stage.tasks, stage.positions) for stage in self._all
         )
         for stage in self._all:
-            stage.lanes.together = together
+            stage.channels.together = together
 
     @property
     def scattered(self) -> bool:
         """Whether tasks still use separate channels that are no longer needed."""
         return self._whole and any(
-            count > 1 and not stage.lanes.together
+            count > 1 and not stage.channels.together
             for stage in self._all
-            for count in stage.spec.lanes.values()
+            for count in stage.spec.channels.values()
         )
 
     @property

@@ -31,7 +31,7 @@ def mixed(_topic: str, _senders: int, _readers: int) -> int:
     return 0
 
 
-def a_lane_each(senders: int) -> int:
+def channel_per_sender(senders: int) -> int:
     """The channels of a topic with this many sending tasks: one for each, and one for an instance
     that has all of them."""
     return senders + 1 if senders > 1 else 1
@@ -43,7 +43,7 @@ def split(
     *,
     partitions: Partitions,
     prefix: str = "",
-    lanes: ChannelCount = mixed,
+    channels: ChannelCount = mixed,
 ) -> Topology:
     """The topology of a plan: one sub-topology for each part between repartitions.
 
@@ -53,7 +53,7 @@ def split(
     sub-topologies with state read through channels: the others process rows as they arrive. Raises
     StatementError when the sources of one sub-topology differ in their number of partitions.
     """
-    counts = _Counts(partitions, lanes)
+    counts = _Counts(partitions, channels)
     subtopologies = tuple(_cut(lowered(node), f"{prefix}{query_id}", counts, 0))
     return Topology(
         query_id,
@@ -66,7 +66,7 @@ def split(
 @dataclass(frozen=True, slots=True)
 class _Counts:
     partitions: Partitions
-    lanes: ChannelCount
+    channels: ChannelCount
 
 
 def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology]:
@@ -85,7 +85,7 @@ def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology
     index = first + len(before)
     stateful = _has_state(root)
     if stateful:
-        found = [_in_channels(item, before, count, counts.lanes) for item in found]
+        found = [_in_channels(item, before, count, counts.channels) for item in found]
     own = SubTopology(
         index,
         tuple(found),
@@ -98,12 +98,12 @@ def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology
 
 
 def _in_channels(
-    item: Input, before: list[SubTopology], readers: int, lanes: ChannelCount
+    item: Input, before: list[SubTopology], readers: int, channels: ChannelCount
 ) -> Input:
     if isinstance(item, SourceInput):
         return item
     senders = next(sub.partitions for sub in before if sub.output == item.topic)
-    return replace(item, lanes=lanes(item.topic, senders, readers))
+    return replace(item, channels=channels(item.topic, senders, readers))
 
 
 def _leaves(root: Node) -> Iterator[Read | Repartition]:
@@ -198,7 +198,7 @@ def _internal_topics(subtopologies: tuple[SubTopology, ...]) -> Iterator[Interna
     for sub in subtopologies:
         for item in sub.inputs:
             if isinstance(item, RepartitionInput):
-                yield InternalTopic(item.topic, sub.partitions, "repartition", item.lanes)
+                yield InternalTopic(item.topic, sub.partitions, "repartition", item.channels)
         if sub.changelog is not None:
             yield InternalTopic(sub.changelog, sub.partitions, "changelog")
 

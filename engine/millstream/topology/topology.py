@@ -35,16 +35,16 @@ class SourceInput:
 class RepartitionInput:
     """Input from a repartition topic of ours: Arrow batches with the repartition's schema.
 
-    `lanes`: the number of exchange channels. Output of task s for task t is on partition (s + 1) *
-    tasks + t, in the order of event time. While one instance has all tasks and merges their output,
-    it is on partition t, which is the first channel. 1: there is only one sender; 0: the output of
-    several senders is mixed on partition t.
+    `channels`: the number of exchange channels. Output of task s for task t is on partition
+    (s + 1) * tasks + t, in the order of event time. While one instance has all tasks and merges
+    their output, it is on partition t, which is the first channel. 1: there is only one sender; 0:
+    the output of several senders is mixed on partition t.
     """
 
     repartition: Repartition
     topic: str
     schema: Schema
-    lanes: int = 0
+    channels: int = 0
 
 
 Input = SourceInput | RepartitionInput
@@ -69,20 +69,20 @@ class SubTopology:
     """Topic of the state changes; None when there is no state."""
 
 
-def lanes_of(sub: SubTopology) -> dict[str, int]:
+def channels_of(sub: SubTopology) -> dict[str, int]:
     """The topics that a sub-topology reads through channels, with the number of channels of each of
     its tasks."""
     inner = (item for item in sub.inputs if isinstance(item, RepartitionInput))
-    return {item.topic: item.lanes for item in inner if item.lanes}
+    return {item.topic: item.channels for item in inner if item.channels}
 
 
-def with_one_more_lane(sub: SubTopology) -> SubTopology:
+def with_one_more_channel(sub: SubTopology) -> SubTopology:
     """The same with one more channel behind the others, where there are several."""
 
     def widened(item: Input) -> Input:
-        if isinstance(item, SourceInput) or item.lanes < 2:
+        if isinstance(item, SourceInput) or item.channels < 2:
             return item
-        return replace(item, lanes=item.lanes + 1)
+        return replace(item, channels=item.channels + 1)
 
     return replace(sub, inputs=tuple(widened(item) for item in sub.inputs))
 
@@ -91,18 +91,18 @@ def with_one_more_lane(sub: SubTopology) -> SubTopology:
 class InternalTopic:
     """An internal topic of the query: its kind is `repartition` (also of the subscriptions and
     responses of a foreign key join) or `changelog`. `tasks` read it, each through this many
-    `lanes`.
+    `channels`.
     """
 
     name: str
     tasks: int
     kind: str
-    lanes: int = 0
+    channels: int = 0
 
     @property
     def partitions(self) -> int:
         """The total number of partitions."""
-        return self.tasks * max(1, self.lanes)
+        return self.tasks * max(1, self.channels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,10 @@ QUERIES = {
 }
 
 
-def pipeline(query: str, partitions: int = 3, lanes: ChannelCount = mixed) -> Pipeline:
+def pipeline(query: str, partitions: int = 3, channels: ChannelCount = mixed) -> Pipeline:
     counts = {"a": partitions, "b": partitions, "o": partitions}
     text = QUERIES[query].replace(" o AS ", " o WITH (kafka_topic='o') AS ", 1)
-    made_ = Pipeline(f"{STREAM}{TABLE}", text, counts, WHOLE, AT_ONCE, lanes)
+    made_ = Pipeline(f"{STREAM}{TABLE}", text, counts, WHOLE, AT_ONCE, channels)
     send(made_, range(80), range(24))
     return made_
 

@@ -59,12 +59,12 @@ def epoch(live: Pipeline, runner: Runner, pace: Pace = AT_ONCE) -> None:
 
 
 def in_the_middle(
-    query: str, steps: int, lanes: ChannelCount = mixed, *, apart: bool = False
+    query: str, steps: int, channels: ChannelCount = mixed, *, apart: bool = False
 ) -> Pipeline:
     """A live engine that has been stopped while it worked on its first records, a few at a time:
     rows are held back then, lie in repartition topics, or wait in the middle of a batch. `apart`:
     what moves lies there as if several instances had sent it."""
-    live = pipeline(query, lanes=lanes)
+    live = pipeline(query, channels=channels)
     live.stop()
     live.settings, live.apart = SETTINGS, apart
     live.start()

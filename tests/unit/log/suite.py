@@ -231,13 +231,13 @@ def check_written_end(subject: Subject, log: Log[Any]) -> None:
 def check_joining_alone(subject: Subject, log: Log[Any]) -> None:
     log.create_topic(Topic("t", 2))
     first = log.join("g", 2)
-    claim = first.claim()
-    assert (claim.partitions, claim.lost) == (frozenset({0, 1}), 0)
-    old = first.writer(claim.epoch)
+    assignment = first.assignment()
+    assert (assignment.partitions, assignment.lost) == (frozenset({0, 1}), 0)
+    old = first.writer(assignment.epoch)
     assert old.transact("g", [append(subject, [1])], {("t", 0): 1}) is Outcome.COMMITTED
-    first.settled(claim.epoch)
-    assert first.claim() == claim
-    new = log.join("g", 2).writer(claim.epoch)
+    first.settled(assignment.epoch)
+    assert first.assignment() == assignment
+    new = log.join("g", 2).writer(assignment.epoch)
     with pytest.raises(FencedError):
         old.transact("g", [append(subject, [2])], {("t", 0): 2})
     assert new.transact("g", [append(subject, [3])], {("t", 1): 3}) is Outcome.COMMITTED

@@ -55,6 +55,6 @@ def test_a_client_that_breaks_down_is_replaced(monkeypatch: pytest.MonkeyPatch) 
         NoLag(),  # type: ignore[arg-type]
     )
     assert Broken.again.wait(60)
-    assert member.claim().partitions == frozenset()
+    assert member.assignment().partitions == frozenset()
     member.close()
     assert Broken.lives == 2

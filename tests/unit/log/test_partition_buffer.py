@@ -28,18 +28,18 @@ def records(*offsets: int) -> pa.Table:
 def test_what_has_come_before_is_left_out(
     again: tuple[int, ...], held: list[int], following: int
 ) -> None:
-    feed = PartitionBuffer(3)
-    feed.add(records(3, 4, 6))
-    feed.add(records(*again))
-    assert feed.first(100)["offset"].to_pylist() == held
-    assert (feed.count, feed.next) == (len(held), following)
+    buffer = PartitionBuffer(3)
+    buffer.add(records(3, 4, 6))
+    buffer.add(records(*again))
+    assert buffer.first(100)["offset"].to_pylist() == held
+    assert (buffer.count, buffer.next) == (len(held), following)
 
 
 def test_what_lies_before_the_position_or_the_end_is_left_out() -> None:
-    feed = PartitionBuffer(3)
-    feed.add(records(1, 2, 3))
-    assert feed.first(100)["offset"].to_pylist() == [3]
-    feed.pass_to(4)
-    feed.reach(8)
-    feed.add(records(7, 8))
-    assert feed.first(100)["offset"].to_pylist() == [8]
+    buffer = PartitionBuffer(3)
+    buffer.add(records(1, 2, 3))
+    assert buffer.first(100)["offset"].to_pylist() == [3]
+    buffer.pass_to(4)
+    buffer.reach(8)
+    buffer.add(records(7, 8))
+    assert buffer.first(100)["offset"].to_pylist() == [8]

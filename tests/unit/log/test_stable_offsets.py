@@ -32,21 +32,21 @@ class Brokers:
 
 
 def filled(first: int, count: int) -> PartitionBuffer:
-    feed = PartitionBuffer(first)
-    add(feed, count)
-    return feed
+    buffer = PartitionBuffer(first)
+    add(buffer, count)
+    return buffer
 
 
-def add(feed: PartitionBuffer, count: int) -> None:
+def add(buffer: PartitionBuffer, count: int) -> None:
     batch = raw_batch([(None, b"", 0)] * count)
-    offsets = [feed.next + number for number in range(count)]
-    feed.add(batch.set_column(0, "offset", [offsets]))
+    offsets = [buffer.next + number for number in range(count)]
+    buffer.add(batch.set_column(0, "offset", [offsets]))
 
 
 def ended(at: int) -> PartitionBuffer:
-    feed = PartitionBuffer(at)
-    feed.reach(at)
-    return feed
+    buffer = PartitionBuffer(at)
+    buffer.reach(at)
+    return buffer
 
 
 def opened() -> tuple[Brokers, StableOffsets]:
@@ -55,10 +55,12 @@ def opened() -> tuple[Brokers, StableOffsets]:
 
 
 def test_without_an_end_nothing_is_asked_and_all_may_be_read() -> None:
-    brokers, horizon = opened()
-    feeds = {LEFT: filled(0, 5), RIGHT: filled(0, 5)}
-    horizon.begin(feeds)
-    assert [horizon.bound(topic_partition, feed) for topic_partition, feed in feeds.items()] == [
+    brokers, stable_offsets = opened()
+    buffers = {LEFT: filled(0, 5), RIGHT: filled(0, 5)}
+    stable_offsets.begin(buffers)
+    assert [
+        stable_offsets.bound(topic_partition, buffer) for topic_partition, buffer in buffers.items()
+    ] == [
         None,
         None,
     ]
@@ -66,50 +68,50 @@ def test_without_an_end_nothing_is_asked_and_all_may_be_read() -> None:
 
 
 def test_an_end_counts_after_a_look_and_for_what_had_come_before_it() -> None:
-    brokers, horizon = opened()
-    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
-    horizon.begin(feeds)
-    assert horizon.bound(LEFT, feeds[LEFT]) == 0
-    assert not horizon.at_end(RIGHT, feeds[RIGHT])
-    horizon.ask(feeds)
-    add(feeds[LEFT], 2)
+    brokers, stable_offsets = opened()
+    buffers = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    stable_offsets.begin(buffers)
+    assert stable_offsets.bound(LEFT, buffers[LEFT]) == 0
+    assert not stable_offsets.at_end(RIGHT, buffers[RIGHT])
+    stable_offsets.ask(buffers)
+    add(buffers[LEFT], 2)
     brokers.answer(7, 3)
-    horizon.begin(feeds)
-    assert horizon.bound(LEFT, feeds[LEFT]) == 5
-    assert horizon.at_end(RIGHT, feeds[RIGHT])
+    stable_offsets.begin(buffers)
+    assert stable_offsets.bound(LEFT, buffers[LEFT]) == 5
+    assert stable_offsets.at_end(RIGHT, buffers[RIGHT])
 
 
 def test_an_end_does_not_count_once_more_was_read_of_another_partition() -> None:
-    brokers, horizon = opened()
-    feeds = {LEFT: filled(0, 5), RIGHT: filled(0, 3)}
-    horizon.begin(feeds)
-    assert horizon.bound(LEFT, feeds[LEFT]) is None
-    feeds[RIGHT].pass_to(3)
-    feeds[RIGHT].reach(3)
-    assert not horizon.at_end(RIGHT, feeds[RIGHT])
-    horizon.ask(feeds)
+    brokers, stable_offsets = opened()
+    buffers = {LEFT: filled(0, 5), RIGHT: filled(0, 3)}
+    stable_offsets.begin(buffers)
+    assert stable_offsets.bound(LEFT, buffers[LEFT]) is None
+    buffers[RIGHT].pass_to(3)
+    buffers[RIGHT].reach(3)
+    assert not stable_offsets.at_end(RIGHT, buffers[RIGHT])
+    stable_offsets.ask(buffers)
     assert len(brokers.asked) == 1
 
 
 def lacking() -> tuple[Brokers, StableOffsets, dict[TopicPartition, PartitionBuffer]]:
     """One record on the brokers has not been fetched."""
-    brokers, horizon = opened()
-    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
-    horizon.ask(feeds)
+    brokers, stable_offsets = opened()
+    buffers = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    stable_offsets.ask(buffers)
     brokers.answer(5, 4)
-    horizon.begin(feeds)
-    assert not horizon.at_end(RIGHT, feeds[RIGHT])
-    return brokers, horizon, feeds
+    stable_offsets.begin(buffers)
+    assert not stable_offsets.at_end(RIGHT, buffers[RIGHT])
+    return brokers, stable_offsets, buffers
 
 
 def test_what_is_written_but_has_not_come_is_waited_for() -> None:
-    brokers, horizon, feeds = lacking()
-    horizon.ask(feeds)
+    brokers, stable_offsets, buffers = lacking()
+    stable_offsets.ask(buffers)
     assert not brokers.asked
-    add(feeds[RIGHT], 1)
-    feeds[RIGHT].reach(4)
-    horizon.begin(feeds)
-    assert horizon.at_end(RIGHT, feeds[RIGHT])
+    add(buffers[RIGHT], 1)
+    buffers[RIGHT].reach(4)
+    stable_offsets.begin(buffers)
+    assert stable_offsets.at_end(RIGHT, buffers[RIGHT])
 
 
 @pytest.mark.parametrize("committed", [3, 4])
@@ -117,43 +119,43 @@ def test_what_does_not_come_for_long_is_waited_for_unless_a_transaction_is_open(
     monkeypatch: pytest.MonkeyPatch, committed: int
 ) -> None:
     monkeypatch.setattr(horizon_module, "OPEN_SECONDS", 0.0)
-    brokers, horizon, feeds = lacking()
-    assert not horizon.at_end(RIGHT, feeds[RIGHT])
-    horizon.ask(feeds)
+    brokers, stable_offsets, buffers = lacking()
+    assert not stable_offsets.at_end(RIGHT, buffers[RIGHT])
+    stable_offsets.ask(buffers)
     assert brokers.committed == [False, True]
     brokers.answer(5, committed)
-    horizon.begin(feeds)
-    assert horizon.at_end(RIGHT, feeds[RIGHT]) == (committed == 3)
+    stable_offsets.begin(buffers)
+    assert stable_offsets.at_end(RIGHT, buffers[RIGHT]) == (committed == 3)
 
 
 def test_an_answer_counts_from_the_next_beginning_on() -> None:
-    brokers, horizon = opened()
-    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
-    horizon.begin(feeds)
-    horizon.ask(feeds)
+    brokers, stable_offsets = opened()
+    buffers = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    stable_offsets.begin(buffers)
+    stable_offsets.ask(buffers)
     brokers.answer(5, 3)
-    assert not horizon.at_end(RIGHT, feeds[RIGHT])
-    assert horizon.bound(LEFT, feeds[LEFT]) == 0
+    assert not stable_offsets.at_end(RIGHT, buffers[RIGHT])
+    assert stable_offsets.bound(LEFT, buffers[LEFT]) == 0
 
 
 def test_one_look_at_a_time_and_none_while_nothing_comes() -> None:
-    brokers, horizon = opened()
-    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
-    horizon.ask(feeds)
-    horizon.ask(feeds)
+    brokers, stable_offsets = opened()
+    buffers = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    stable_offsets.ask(buffers)
+    stable_offsets.ask(buffers)
     assert len(brokers.asked) == 1
     brokers.answer(5, 3)
-    horizon.begin(feeds)
-    horizon.ask(feeds)
+    stable_offsets.begin(buffers)
+    stable_offsets.ask(buffers)
     assert not brokers.asked
 
 
 def test_partitions_of_this_process_are_left_alone() -> None:
     brokers = Brokers()
-    horizon = StableOffsets(brokers.look, lambda topic_partition: False)
-    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
-    horizon.begin(feeds)
-    assert horizon.bound(LEFT, feeds[LEFT]) is None
-    assert horizon.at_end(RIGHT, feeds[RIGHT])
-    horizon.ask(feeds)
+    stable_offsets = StableOffsets(brokers.look, lambda topic_partition: False)
+    buffers = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    stable_offsets.begin(buffers)
+    assert stable_offsets.bound(LEFT, buffers[LEFT]) is None
+    assert stable_offsets.at_end(RIGHT, buffers[RIGHT])
+    stable_offsets.ask(buffers)
     assert not brokers.asked

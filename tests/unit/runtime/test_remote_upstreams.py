@@ -215,9 +215,9 @@ def test_an_instance_with_some_tasks_sends_their_rows_separately() -> None:
     two.close()
 
 
-def stage(source: str, target: str, **lanes: int) -> ExecutorSpec[Any]:
+def stage(source: str, target: str, **channels: int) -> ExecutorSpec[Any]:
     executor = PureExecutor(REKEY, 2, Disk(), Random(0), 0.0)
-    return ExecutorSpec(executor, (source,), 2, outputs=(target,), lanes=lanes)
+    return ExecutorSpec(executor, (source,), 2, outputs=(target,), channels=channels)
 
 
 def elsewhere(*owned: int) -> RemoteUpstreams[Any]:

@@ -40,7 +40,7 @@ class Membership:
     def __init__(self, group: Group) -> None:
         self.group = group
 
-    def claim(self) -> Assignment:
+    def assignment(self) -> Assignment:
         claims = self.group.claims
         return claims.pop(0) if len(claims) > 1 else claims[0]
 

@@ -217,7 +217,7 @@ def test_a_task_that_two_instances_have_is_read_from_neither(
     write(both, 1)
     query_id = str(databases[0].engine.catalog.source("PAID").query_id)
     group = both.groups.by_group[query_id]
-    (late,) = (m for m in group.members if m.claim().partitions == {1})
+    (late,) = (m for m in group.members if m.assignment().partitions == {1})
     group.throw_out(late)
     (other,) = group.members
     group.owners[1] = other

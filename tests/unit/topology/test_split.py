@@ -14,8 +14,8 @@ from millstream.plan.define import create_source
 from millstream.plan.nodes import Repartition, Write
 from millstream.plan.sinks import NewSource
 from millstream.topology.show import show_topology
-from millstream.topology.split import ChannelCount, a_lane_each, mixed, split
-from millstream.topology.topology import RepartitionInput, SourceInput, Topology, lanes_of
+from millstream.topology.split import ChannelCount, channel_per_sender, mixed, split
+from millstream.topology.topology import RepartitionInput, SourceInput, Topology, channels_of
 from millstream_parser import parse, statements
 
 SOURCES = """
@@ -26,7 +26,7 @@ CREATE TABLE w (id INT PRIMARY KEY, z INT) WITH (KAFKA_TOPIC = 'w', FORMAT = 'JS
 """
 
 
-def topology(sql: str, partitions: Mapping[str, int], lanes: ChannelCount = mixed) -> Topology:
+def topology(sql: str, partitions: Mapping[str, int], channels: ChannelCount = mixed) -> Topology:
     catalog = Catalog()
     for statement in parse(SOURCES):
         assert isinstance(statement, statements.CreateSource)
@@ -40,7 +40,9 @@ def topology(sql: str, partitions: Mapping[str, int], lanes: ChannelCount = mixe
         properties={},
         functions=builtin_catalogue(),
     )
-    return split(planned.node, "Q_1", partitions=partitions.__getitem__, prefix="ms-", lanes=lanes)
+    return split(
+        planned.node, "Q_1", partitions=partitions.__getitem__, prefix="ms-", channels=channels
+    )
 
 
 def test_a_stateless_query_is_one_piece_without_internal_topics() -> None:
@@ -69,17 +71,17 @@ def test_grouping_by_another_column_moves_rows() -> None:
 def test_a_sub_topology_with_state_reads_through_a_channel_for_each_sender() -> None:
     asked: list[tuple[str, int, int]] = []
 
-    def lanes(topic: str, senders: int, readers: int) -> int:
+    def channels(topic: str, senders: int, readers: int) -> int:
         asked.append((topic, senders, readers))
-        return a_lane_each(senders)
+        return channel_per_sender(senders)
 
     sql = "CREATE STREAM o AS SELECT * FROM s JOIN t ON s.v = t.id PARTITION BY w;"
-    result = topology(sql, {"s": 3, "t": 5}, lanes)
+    result = topology(sql, {"s": 3, "t": 5}, channels)
     first, second = result.subtopologies
     assert asked == [(first.output, 3, 5)]
-    assert lanes_of(second) == {first.output: 4}
+    assert channels_of(second) == {first.output: 4}
     moved = [topic for topic in result.internal_topics if topic.kind == "repartition"]
-    assert [(one.tasks, one.lanes, one.partitions) for one in moved] == [(5, 4, 20)]
+    assert [(one.tasks, one.channels, one.partitions) for one in moved] == [(5, 4, 20)]
 
 
 def test_a_moved_stream_takes_the_partitions_of_the_table() -> None:

@@ -70,7 +70,7 @@ class KafkaLog:
         """For single reads."""
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
-        self._surroundings = WriterContext(
+        self._context = WriterContext(
             servers, namespace, extra, self._topics.check, self._committed, self._appended
         )
         self._lock = threading.Lock()
@@ -197,7 +197,7 @@ class KafkaLog:
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the writer of `identity`, fencing earlier ones."""
-        return KafkaWriter(identity, self._surroundings, patience=alone(size))
+        return KafkaWriter(identity, self._context, patience=alone(size))
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when other members use
@@ -210,7 +210,7 @@ class KafkaLog:
         identity = f"{group}.{membership.incarnation}"
 
         def open_writer(seat: Seat, size: int) -> KafkaWriter:
-            return KafkaWriter(identity, self._surroundings, seat, patience=sharing(size))
+            return KafkaWriter(identity, self._context, seat, patience=sharing(size))
 
         config = member_config(self._servers, name, membership, self._extra)
         asking = lag_config(self._servers, name, self._extra)

@@ -80,7 +80,7 @@ class KafkaMember:
         self._superseded = superseded
         self._lag = lag
         self._news = threading.Condition()
-        self._claim = Assignment(0, frozenset())
+        self._assignment = Assignment(0, frozenset())
         self._settled = 0
         self._asked = 0
         self._answered = 0
@@ -98,12 +98,12 @@ class KafkaMember:
         self._thread = threading.Thread(target=self._run, name="millstream-member", daemon=True)
         self._thread.start()
 
-    def claim(self) -> Assignment:
+    def assignment(self) -> Assignment:
         """The current assignment of this member; raises FencedError when another process has its
         name."""
         if self._fault is not None:
             raise self._fault
-        return self._claim
+        return self._assignment
 
     def settled(self, epoch: int) -> None:
         """Acknowledge the assignment of `epoch`: nothing else is held any more."""
@@ -132,9 +132,9 @@ class KafkaMember:
         self._thread.join(_CLOSE_SECONDS)
 
     def holds(self, epoch: int) -> bool:
-        """Whether the assignment of `epoch` has not been lost. Raises FencedError as `claim`
+        """Whether the assignment of `epoch` has not been lost. Raises FencedError as `assignment`
         does."""
-        return not self._closing and self.claim().lost <= epoch
+        return not self._closing and self.assignment().lost <= epoch
 
     def _credential_for(self, epoch: int) -> bytes | None:
         """The credential with which this member may commit the assignment of `epoch` now."""
@@ -211,7 +211,7 @@ class KafkaMember:
         """The current credential, if it belongs to the member that received the assignment."""
         shown: bytes = consumer.consumer_group_metadata()
         name = member_of(shown)
-        if name and name != self._name and self._claim.partitions:
+        if name and name != self._name and self._assignment.partitions:
             self._renamed = True
             self._lose()
         return shown if name and not self._renamed else None
@@ -221,16 +221,16 @@ class KafkaMember:
         shown = self._shown(consumer)
         consumer.incremental_assign([TopicPartition(at.topic, at.partition, 0) for at in given])
         if given and not self._renamed:
-            if not self._claim.partitions:
+            if not self._assignment.partitions:
                 self._name = member_of(shown) if shown else b""
             consumer.pause(list(given))
-            self._move(self._claim.partitions | _numbers(given))
+            self._move(self._assignment.partitions | _numbers(given))
 
     def _on_revoke(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
         """Held tasks are committed by other threads meanwhile, with credentials from here."""
         self._shown(consumer)
-        kept = self._claim.partitions - _numbers(taken)
-        if kept != self._claim.partitions:
+        kept = self._assignment.partitions - _numbers(taken)
+        if kept != self._assignment.partitions:
             self._give_up(consumer, kept)
         consumer.incremental_unassign(list(taken))
 
@@ -252,13 +252,15 @@ class KafkaMember:
         consumer.incremental_unassign(list(taken))
 
     def _lose(self) -> None:
-        if self._claim.partitions:
+        if self._assignment.partitions:
             self._move(frozenset(), lost=True)
 
     def _move(self, partitions: frozenset[int], *, lost: bool = False) -> int:
-        epoch = self._claim.epoch + 1
+        epoch = self._assignment.epoch + 1
         with self._news:
-            self._claim = Assignment(epoch, partitions, epoch if lost else self._claim.lost)
+            self._assignment = Assignment(
+                epoch, partitions, epoch if lost else self._assignment.lost
+            )
             self._news.notify_all()
         self._moved()
         return epoch

@@ -16,7 +16,7 @@ from millstream.model.errors import FencedError, UnavailableError
 class Holder(Protocol):
     """The owner of the assignment; see `KafkaMember`."""
 
-    def claim(self) -> Assignment:
+    def assignment(self) -> Assignment:
         """The current assignment; raises FencedError when another process has the member's name."""
         ...
 
@@ -39,7 +39,7 @@ class MemberWriter:
         try:
             self._writer.append(appended)
         except FencedError as error:
-            self._member.claim()
+            self._member.assignment()
             raise UnavailableError(str(error)) from error
 
     def transact(
@@ -55,7 +55,7 @@ class MemberWriter:
         try:
             return self._writer.transact(group, appended, positions)
         except FencedError:
-            self._member.claim()
+            self._member.assignment()
             return Outcome.UNKNOWN
 
     def close(self) -> None:

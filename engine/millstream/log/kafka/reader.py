@@ -59,8 +59,8 @@ class KafkaReader:
         self._written = written
         self._arrived = arrived
         self._room = room
-        self._feeds: dict[Place, PartitionBuffer] = {}
-        self._horizon = StableOffsets(self._look, shared)
+        self._buffers: dict[Place, PartitionBuffer] = {}
+        self._stable_offsets = StableOffsets(self._look, shared)
         self._together = True
         self._assigned: set[Place] = set()
         self._retired: set[Place] = set()
@@ -81,7 +81,7 @@ class KafkaReader:
         """Begin a read of partitions, either in one common order or each for itself."""
         with self._news:
             self._together = bool(together)
-            self._horizon.begin(self._feeds)
+            self._stable_offsets.begin(self._buffers)
 
     def read(
         self,
@@ -114,26 +114,26 @@ class KafkaReader:
 
     def ready(self, positions: Mapping[Place, int]) -> int:
         """Bytes fetched for all partitions, including those read last."""
-        return sum(feed.count for feed in tuple(self._feeds.values()))
+        return sum(buffer.count for buffer in tuple(self._buffers.values()))
 
     @property
     def reading(self) -> bool:
         """Whether records are held or waited for."""
-        return bool(self._feeds)
+        return bool(self._buffers)
 
     def forget(self, topic: str) -> None:
         """Stop reading a topic that is deleted."""
         with self._news:
             for topic_partition in [
-                topic_partition for topic_partition in self._feeds if topic_partition[0] == topic
+                topic_partition for topic_partition in self._buffers if topic_partition[0] == topic
             ]:
-                del self._feeds[topic_partition]
+                del self._buffers[topic_partition]
 
     def close(self) -> None:
         """End the thread and close the consumer; idempotent."""
         with self._news:
             self._stopping = True
-            self._feeds.clear()
+            self._buffers.clear()
             self._news.notify_all()
         if self._thread is not None:
             self._thread.join()
@@ -164,58 +164,60 @@ class KafkaReader:
         before: int | None,
     ) -> Fetched[pa.Table]:
         self._start()
-        feed = self._feed(topic_partition, offset)
-        if seconds and not self._complete(topic_partition, feed, max_records):
-            feed.awaited = feed.awaited or time.monotonic()
-            self._news.wait_for(lambda: self._complete(topic_partition, feed, max_records), seconds)
+        buffer = self._buffer(topic_partition, offset)
+        if seconds and not self._complete(topic_partition, buffer, max_records):
+            buffer.awaited = buffer.awaited or time.monotonic()
+            self._news.wait_for(
+                lambda: self._complete(topic_partition, buffer, max_records), seconds
+            )
         if self._failure is not None:
             # The thread has ended; the next read starts another one.
             failure, self._failure, self._thread = self._failure, None, None
             raise failure
-        if not feed.count and feed.fault is not None:
-            del self._feeds[topic_partition]
-            raise feed.fault
+        if not buffer.count and buffer.fault is not None:
+            del self._buffers[topic_partition]
+            raise buffer.fault
         if before is not None:
             # All partitions end where they ended at one moment: no record before these offsets can
             # be later than one behind them.
-            return self._read_before(topic_partition, feed, offset, max_records, before)
-        bound = self._horizon.bound(topic_partition, feed) if self._together else None
-        batch = feed.first(max_records, bound)
-        at_end = self._ended(topic_partition, feed) and batch.num_rows == feed.count
+            return self._read_before(topic_partition, buffer, offset, max_records, before)
+        bound = self._stable_offsets.bound(topic_partition, buffer) if self._together else None
+        batch = buffer.first(max_records, bound)
+        at_end = self._ended(topic_partition, buffer) and batch.num_rows == buffer.count
         if at_end and self._together:
-            at_end = self._horizon.at_end(topic_partition, feed)
+            at_end = self._stable_offsets.at_end(topic_partition, buffer)
         if not at_end and not batch.num_rows:
-            return self._nothing_yet(topic_partition, feed, offset)
-        feed.awaited = None
-        following = feed.next if at_end else batch["offset"][-1].as_py() + 1
+            return self._nothing_yet(topic_partition, buffer, offset)
+        buffer.awaited = None
+        following = buffer.next if at_end else batch["offset"][-1].as_py() + 1
         count = batch.num_rows
-        size = feed.bytes * count // feed.count if count else 0
+        size = buffer.bytes * count // buffer.count if count else 0
         return Fetched(*topic_partition, batch, count, following, at_end, size)
 
     def _read_before(
         self,
         topic_partition: Place,
-        feed: PartitionBuffer,
+        buffer: PartitionBuffer,
         offset: int,
         max_records: int,
         before: int,
     ) -> Fetched[pa.Table]:
-        batch = feed.first(max_records, before)
-        end = feed.next >= before and batch.num_rows < max_records
+        batch = buffer.first(max_records, before)
+        end = buffer.next >= before and batch.num_rows < max_records
         if not end and not batch.num_rows:
-            return self._nothing_yet(topic_partition, feed, offset)
-        feed.awaited = None
+            return self._nothing_yet(topic_partition, buffer, offset)
+        buffer.awaited = None
         following = before if end else batch["offset"][-1].as_py() + 1
         return Fetched(*topic_partition, batch, batch.num_rows, following, end, batch.nbytes)
 
     def _nothing_yet(
-        self, topic_partition: Place, feed: PartitionBuffer, offset: int
+        self, topic_partition: Place, buffer: PartitionBuffer, offset: int
     ) -> Fetched[pa.Table]:
-        if self._together and (feed.count or feed.end is not None):
-            self._horizon.ask(self._feeds)
+        if self._together and (buffer.count or buffer.end is not None):
+            self._stable_offsets.ask(self._buffers)
         now = time.monotonic()
-        feed.awaited = feed.awaited or now
-        if now - feed.awaited >= REQUEST_SECONDS:
+        buffer.awaited = buffer.awaited or now
+        if now - buffer.awaited >= REQUEST_SECONDS:
             raise _silence(topic_partition, offset)
         return Fetched(*topic_partition, NO_RECORDS, 0, offset, False, awaited=True)
 
@@ -231,31 +233,31 @@ class KafkaReader:
             self._thread = threading.Thread(target=self._run, name="millstream-kafka", daemon=True)
             self._thread.start()
 
-    def _feed(self, topic_partition: Place, offset: int) -> PartitionBuffer:
-        feed = self._feeds.get(topic_partition)
-        if feed is not None and feed.start <= offset <= feed.next:
-            if offset > feed.start:
-                feed.pass_to(offset)
+    def _buffer(self, topic_partition: Place, offset: int) -> PartitionBuffer:
+        buffer = self._buffers.get(topic_partition)
+        if buffer is not None and buffer.start <= offset <= buffer.next:
+            if offset > buffer.start:
+                buffer.pass_to(offset)
                 self._news.notify_all()
-            return feed
-        if feed is not None or topic_partition in self._assigned | self._retired:
+            return buffer
+        if buffer is not None or topic_partition in self._assigned | self._retired:
             self._anew = True
-        self._feeds[topic_partition] = feed = PartitionBuffer(offset)
-        return feed
+        self._buffers[topic_partition] = buffer = PartitionBuffer(offset)
+        return buffer
 
-    def _complete(self, topic_partition: Place, feed: PartitionBuffer, max_records: int) -> bool:
-        if feed.fault is not None or self._failure is not None:
+    def _complete(self, topic_partition: Place, buffer: PartitionBuffer, max_records: int) -> bool:
+        if buffer.fault is not None or self._failure is not None:
             return True
-        if feed.count >= max_records or feed.bytes >= self._share() // 2:
+        if buffer.count >= max_records or buffer.bytes >= self._share() // 2:
             return True
-        return self._ended(topic_partition, feed)
+        return self._ended(topic_partition, buffer)
 
-    def _ended(self, topic_partition: Place, feed: PartitionBuffer) -> bool:
-        return feed.end is not None and feed.next >= self._written.get(topic_partition, 0)
+    def _ended(self, topic_partition: Place, buffer: PartitionBuffer) -> bool:
+        return buffer.end is not None and buffer.next >= self._written.get(topic_partition, 0)
 
     def _share(self) -> int:
         """The share of the buffer of each partition that has records or may have some."""
-        busy = sum(feed.end is None or feed.count > 0 for feed in self._feeds.values())
+        busy = sum(buffer.end is None or buffer.count > 0 for buffer in self._buffers.values())
         return self._room() // max(1, busy)
 
     def _run(self) -> None:
@@ -301,9 +303,11 @@ class KafkaReader:
         """Whether expected records are long overdue and another consumer should be tried; the
         interval grows while that returns nothing."""
         now = time.monotonic()
-        for feed in self._feeds.values():
-            patience = self._patience if feed.end is not None else REQUEST_SECONDS + self._patience
-            waiting = feed.awaited if not feed.count else None
+        for buffer in self._buffers.values():
+            patience = (
+                self._patience if buffer.end is not None else REQUEST_SECONDS + self._patience
+            )
+            waiting = buffer.awaited if not buffer.count else None
             if waiting and now - max(waiting, self._renewed) >= patience:
                 self._renewed = now
                 self._patience = min(2 * self._patience, _STALL_SECONDS_MAX)
@@ -311,16 +315,16 @@ class KafkaReader:
         return False
 
     def _assign(self, intake: Intake) -> None:
-        gone = self._assigned - self._feeds.keys()
+        gone = self._assigned - self._buffers.keys()
         if gone:
             intake.consumer.incremental_unassign(
                 [TopicPartition(*topic_partition) for topic_partition in gone]
             )
-        new = self._feeds.keys() - self._assigned
+        new = self._buffers.keys() - self._assigned
         if new:
             intake.assign(
                 [
-                    TopicPartition(*topic_partition, self._feeds[topic_partition].next)
+                    TopicPartition(*topic_partition, self._buffers[topic_partition].next)
                     for topic_partition in new
                 ]
             )
@@ -335,7 +339,7 @@ class KafkaReader:
         full = {
             topic_partition
             for topic_partition in self._assigned
-            if self._feeds[topic_partition].bytes >= share
+            if self._buffers[topic_partition].bytes >= share
         }
         if full and full == self._assigned:
             return False
@@ -343,7 +347,7 @@ class KafkaReader:
         again = {
             topic_partition
             for topic_partition in fill
-            if self._feeds[topic_partition].bytes < share // 2
+            if self._buffers[topic_partition].bytes < share // 2
         }
         if again:
             consumer.resume([TopicPartition(*topic_partition) for topic_partition in again])
@@ -357,23 +361,23 @@ class KafkaReader:
             if self._anew:
                 return
             for topic_partition, piece in pieces:
-                feed = self._feeds.get(topic_partition)
-                if feed is not None and topic_partition in self._assigned:
-                    _add(topic_partition, piece, feed)
-                    if feed.count:
+                buffer = self._buffers.get(topic_partition)
+                if buffer is not None and topic_partition in self._assigned:
+                    _add(topic_partition, piece, buffer)
+                    if buffer.count:
                         self._patience = STALL_SECONDS
             self._news.notify_all()
         self._arrived()
 
 
-def _add(topic_partition: Place, piece: pa.Table | News, feed: PartitionBuffer) -> None:
+def _add(topic_partition: Place, piece: pa.Table | News, buffer: PartitionBuffer) -> None:
     if isinstance(piece, pa.Table):
-        feed.add(piece)
+        buffer.add(piece)
     elif piece.error.code() == KafkaError._PARTITION_EOF:
-        feed.reach(piece.offset)
+        buffer.reach(piece.offset)
     else:
         attempt = f"read topic '{topic_partition[0]}', partition {topic_partition[1]}"
-        feed.fault = translated(piece.error, attempt)
+        buffer.fault = translated(piece.error, attempt)
 
 
 def _silence(topic_partition: Place, offset: int) -> UnavailableError:

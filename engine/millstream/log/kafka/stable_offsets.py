@@ -64,54 +64,56 @@ class StableOffsets:
         self._passed = False
         """Whether records behind those positions were read since `begin`."""
 
-    def begin(self, feeds: Mapping[Place, PartitionBuffer]) -> None:
+    def begin(self, buffers: Mapping[Place, PartitionBuffer]) -> None:
         """Begin a read of partitions in one common order."""
         answer, self._answer = self._answer, None
         if answer is not None:
             self._seen = answer
         self._passed = False
         self._bounded = any(
-            feed.end is not None
-            for topic_partition, feed in feeds.items()
+            buffer.end is not None
+            for topic_partition, buffer in buffers.items()
             if self._shared(topic_partition)
         )
 
-    def bound(self, topic_partition: Place, feed: PartitionBuffer) -> int | None:
+    def bound(self, topic_partition: Place, buffer: PartitionBuffer) -> int | None:
         """The offset before which records may be read now, None for all."""
         if not self._shared(topic_partition):
             return None
-        noted = self._seen.noted.get(topic_partition, feed.start)
+        noted = self._seen.noted.get(topic_partition, buffer.start)
         if self._bounded:
             return noted
-        self._passed |= feed.next > noted
+        self._passed |= buffer.next > noted
         return None
 
-    def at_end(self, topic_partition: Place, feed: PartitionBuffer) -> bool:
+    def at_end(self, topic_partition: Place, buffer: PartitionBuffer) -> bool:
         """Whether an exhausted partition counts as ended for all the others."""
         if not self._shared(topic_partition):
             return True
         end = self._seen.ends.get(topic_partition)
         if end is None or self._passed:
             return False
-        if feed.next < end and not (feed.stuck(OPEN_SECONDS) and self._open(topic_partition, feed)):
+        if buffer.next < end and not (
+            buffer.stuck(OPEN_SECONDS) and self._open(topic_partition, buffer)
+        ):
             return False
         self._bounded = True
         return True
 
-    def _open(self, topic_partition: Place, feed: PartitionBuffer) -> bool:
+    def _open(self, topic_partition: Place, buffer: PartitionBuffer) -> bool:
         """Whether an open transaction precedes the records written behind it."""
         asked, ends = self._committed
         known = topic_partition in ends and time.monotonic() < asked + _KNOWN_SECONDS
         if not known:
             self._doubted.add(topic_partition)
-        return known and feed.next >= ends[topic_partition]
+        return known and buffer.next >= ends[topic_partition]
 
-    def ask(self, feeds: Mapping[Place, PartitionBuffer]) -> None:
+    def ask(self, buffers: Mapping[Place, PartitionBuffer]) -> None:
         """Look, for the next `begin`, if the last result cannot be sufficient any more."""
         self._resolve()
         noted = {
-            topic_partition: feed.next
-            for topic_partition, feed in feeds.items()
+            topic_partition: buffer.next
+            for topic_partition, buffer in buffers.items()
             if self._shared(topic_partition)
         }
         if self._looking or self._answer is not None or not self._stale(noted):

@@ -75,19 +75,19 @@ class KafkaWriter:
     def __init__(
         self,
         identity: str,
-        surroundings: WriterContext,
+        context: WriterContext,
         seat: Seat | None = None,
         *,
         patience: Patience,
     ) -> None:
         """`seat`: membership in a group; without it, groups must have no members."""
         self.identity = identity
-        self._surroundings = surroundings
+        self._context = context
         self._seat = seat
         self._patience = patience
-        name = surroundings.namespace + identity
+        name = context.namespace + identity
         config = producer_config(
-            surroundings.servers, name, surroundings.extra, self._patience.transaction_seconds
+            context.servers, name, context.extra, self._patience.transaction_seconds
         )
         self._outlet = open_outlet(config)
         self._producer: Producer | None = self._outlet.producer
@@ -138,7 +138,7 @@ class KafkaWriter:
     ) -> Outcome:
         producer = self._open_producer()
         for topic_partition in (*((item.topic, item.partition) for item in appended), *positions):
-            self._surroundings.check(topic_partition)
+            self._context.check(topic_partition)
         appended = [item for item in appended if item.batch.num_rows]
         if not appended and group is None:
             return Outcome.COMMITTED
@@ -154,8 +154,8 @@ class KafkaWriter:
         outcome = self._committed(producer)
         if outcome is Outcome.COMMITTED:
             if group is not None:
-                self._surroundings.committed(self._surroundings.namespace + group, positions)
-            self._surroundings.appended(ends)
+                self._context.committed(self._context.namespace + group, positions)
+            self._context.appended(ends)
         return outcome
 
     def _open_producer(self) -> Producer:
@@ -220,9 +220,9 @@ class KafkaWriter:
     def _metadata(self, group: str) -> object:
         """For a group without members, the writer's epoch fences. Only a consumer can create this
         object, which keeps no reference to it."""
-        surroundings = self._surroundings
-        name = surroundings.namespace + group
-        member = Consumer(consumer_config(surroundings.servers, name, surroundings.extra))
+        context = self._context
+        name = context.namespace + group
+        member = Consumer(consumer_config(context.servers, name, context.extra))
         try:
             return member.consumer_group_metadata()
         finally:

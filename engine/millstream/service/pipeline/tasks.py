@@ -93,7 +93,7 @@ class ExclusiveAssignment:
             outcome = self._writer.transact(self._query_id, records, positions)
             # Brokers may refuse a transaction just after the group changed, although the tasks are
             # still assigned.
-            if outcome is not Outcome.ABORTED or member.claim().lost > self._epoch:
+            if outcome is not Outcome.ABORTED or member.assignment().lost > self._epoch:
                 break
         return outcome
 
@@ -132,7 +132,7 @@ class ExclusiveAssignment:
 
     def _await_assignment(self, member: Member[pa.Table]) -> Assignment:
         deadline = time.monotonic() + ASSIGNMENT_SECONDS
-        while (assignment := member.claim()).partitions != self._all:
+        while (assignment := member.assignment()).partitions != self._all:
             if assignment.partitions or time.monotonic() > deadline:
                 self._leave()
                 raise _busy(self._query_id)
@@ -146,7 +146,7 @@ class ExclusiveAssignment:
     def _leave_if_shared(self) -> None:
         if self._member is not None:
             with suppress(MillstreamError):
-                assignment = self._member.claim()
+                assignment = self._member.assignment()
                 if assignment.epoch == 0 or assignment.partitions == self._all:
                     return
             self._leave()
