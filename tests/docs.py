@@ -17,11 +17,8 @@ from pathlib import Path
 from millstream.catalog.formats import ALL_TYPES, CAPABILITIES, NESTED_TYPES, Capability
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Function
-from millstream.model.properties import PROPERTIES
-from millstream.model.settings import EngineSettings
-from millstream.runtime.durations import Durations
-from millstream.service.metrics.families import SECTIONS
-from millstream.service.metrics.figures import (
+from millstream.metrics.families import SECTIONS
+from millstream.metrics.figures import (
     BackfillMetrics,
     Commits,
     EngineMetrics,
@@ -32,6 +29,9 @@ from millstream.service.metrics.figures import (
     SubTopologyMetrics,
     Traffic,
 )
+from millstream.model.properties import PROPERTIES
+from millstream.model.settings import EngineSettings
+from millstream.runtime.durations import Durations
 from millstream_server.bootstrap.options import OPTIONS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

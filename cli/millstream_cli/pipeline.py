@@ -15,8 +15,8 @@ from rich.console import Console
 
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.service.opening import MEMORY
-from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
 from millstream_cli.options import group_options, property_option, service_options, setting
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error

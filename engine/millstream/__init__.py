@@ -9,6 +9,7 @@ with millstream.connect("orders.db") as db:
 """
 
 from millstream.functions.user import udaf, udf, udtf
+from millstream.metrics.prometheus import exposition
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
@@ -20,10 +21,9 @@ from millstream.model.errors import (
 )
 from millstream.model.listener import InternalListener
 from millstream.model.settings import EngineSettings, InstanceSettings
-from millstream.service.changes import Deletion, Row
+from millstream.query.changes import Deletion, Row
+from millstream.query.results import Done, History, Rows, Stream
 from millstream.service.database import Database, connect
-from millstream.service.metrics.prometheus import exposition
-from millstream.service.results import Done, History, Rows, Stream
 
 __version__ = "0.1.0"
 

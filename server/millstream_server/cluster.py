@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from millstream.cluster.host_info import PeerHost
 from millstream.cluster.joining import hosted_partitions
+from millstream.metrics.figures import QueryMetrics
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Session
 from millstream.scripts.text import parse_text
 from millstream.service.execution import execute_statement
-from millstream.service.metrics.figures import QueryMetrics
 from millstream_server.answers import objects
 from millstream_server.endpoints import body_of, media_type, principal_of
 from millstream_server.entities import changed
@@ -187,7 +187,7 @@ def _pattern(text: object) -> re.Pattern[str]:
 def _destroy(server: Server, patterns: Iterable[re.Pattern[str]]) -> None:
     """End all queries, drop all sources, and delete the topics of the named sinks."""
     engine, session = server.engine, Session(local=False)
-    for stream in list(engine.push_streams.values()):
+    for stream in list(engine.push_queries.streams.values()):
         stream.close()
     sinks = [source.topic for source in engine.catalog.sources.values() if source.query_id]
     for piece in parse_text("TERMINATE ALL;"):

@@ -8,8 +8,8 @@ import secrets
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from millstream.query.results import History
 from millstream.scripts.text import ParsedStatement
-from millstream.service.results import History
 from millstream_server import statements
 from millstream_server.answers import Streamed, ended_by_leaving, in_time, objects
 from millstream_server.auth.principal import ANONYMOUS, Principal
@@ -182,7 +182,7 @@ async def progress(request: Request, server: Server) -> Response:
 async def close_query(request: Request, server: Server) -> Response:
     """POST /close-query."""
     query_id = parsed_body(await body_of(request, server)).get("queryId")
-    stream = server.engine.push_streams.get(query_id) if isinstance(query_id, str) else None
+    stream = server.engine.push_queries.streams.get(query_id) if isinstance(query_id, str) else None
     if stream is None or not server.may_end(principal_of(request), stream.query_id):
         raise RefusedError(BAD_STATEMENT, f"No query with id {query_id}")
     await server.run(stream.close)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
 from millstream.scripts.text import parse_text
-from millstream.service.statements.row_inserts import InsertResult, RowInserts, open_inserts
+from millstream.statements.row_inserts import InsertResult, RowInserts, open_inserts
 from millstream_parser import statements as s
 from millstream_server.answers import Streamed
 from millstream_server.auth.principal import Principal
@@ -106,7 +106,9 @@ def _opened(server: Server, line: bytes, principal: Principal) -> _Opened:
     try:
         server.guard.authorise(principal, piece, session)
         server.guard.record(principal, piece)
-        return _Opened(open_inserts(piece.statement.target, server.engine, session), ongoing)
+        return _Opened(
+            open_inserts(piece.statement.target, server.engine.inserts, session), ongoing
+        )
     except MillstreamError as error:
         server.ongoing.end(ongoing)
         sight = server.guard.sight(principal, server.engine.catalog)

@@ -15,10 +15,9 @@ from weakref import WeakKeyDictionary
 from millstream.command_topic.outcomes import Outcomes
 from millstream.model.errors import MillstreamError
 from millstream.model.overrides import Overrides
+from millstream.query.results import History
 from millstream.query.session import Bounds, Session
 from millstream.service.engine import Engine
-from millstream.service.metrics.metrics import metrics
-from millstream.service.results import History
 from millstream_server.auth.guard import Guard, NoAuthentication
 from millstream_server.auth.principal import Principal
 from millstream_server.entities.changed import statuses_of
@@ -133,11 +132,13 @@ class Server:
         """A snapshot of the engine, as far as the principal may see it."""
         sight = self.guard.sight(principal, self.engine.catalog)
         pushing = [
-            name for name in sorted(self.engine.push_streams) if self.may_end(principal, name)
+            name
+            for name in sorted(self.engine.push_queries.streams)
+            if self.may_end(principal, name)
         ]
         return View(
             self.engine,
-            metrics(self.engine),
+            self.engine.metrics.now(),
             self.settings.host,
             sight,
             pushing,
@@ -221,5 +222,5 @@ class Server:
         self.lookups.close()
         self._statements.shutdown(wait=False, cancel_futures=True)
         self._printing.shutdown(wait=False, cancel_futures=True)
-        for stream in list(self.engine.push_streams.values()):
+        for stream in list(self.engine.push_queries.streams.values()):
             stream.close()

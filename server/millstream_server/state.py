@@ -8,9 +8,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from millstream.metrics.prometheus import CONTENT_TYPE, exposition
 from millstream.model.errors import MillstreamError
-from millstream.service.metrics.metrics import metrics
-from millstream.service.metrics.prometheus import CONTENT_TYPE, exposition
 from millstream_server.answers import objects
 from millstream_server.endpoints import media_type
 from millstream_server.failures import MALFORMED, NOT_FOUND, RefusedError, refusal
@@ -122,5 +121,5 @@ def _cluster(server: Server) -> dict[str, object]:
 
 async def prometheus(request: Request, server: Server) -> Response:
     """GET /metrics."""
-    text = await server.run(lambda: exposition(metrics(server.engine)))
+    text = await server.run(lambda: exposition(server.engine.metrics.now()))
     return Response(text, media_type=CONTENT_TYPE)

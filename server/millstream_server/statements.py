@@ -8,15 +8,15 @@ from typing import Any
 
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
+from millstream.query.results import Done
 from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement
 from millstream.service.dry_run import DryRun
 from millstream.service.execution import execute_statement, parse_script
-from millstream.service.results import Done
-from millstream.service.statements.control import set_property
-from millstream.service.statements.explain import explained_query, explained_statement, plan_of
-from millstream.service.statements.explained_pull import POSITIONS, pull_stages
-from millstream.service.statements.inspect import existing_source
+from millstream.statements.control import set_property
+from millstream.statements.explain import explained_query, explained_statement, plan_of
+from millstream.statements.explained_pull import POSITIONS, pull_stages
+from millstream.statements.inspect import existing_source
 from millstream.topology.show import show_topology
 from millstream_parser import statements as s
 from millstream_server.auth.principal import Principal
@@ -167,23 +167,23 @@ def _explained(
     engine = server.engine
     inner, wanted = statement.statement, statement.query_id
     if isinstance(inner, s.SelectStatement) and (inner.query is None or inner.query.emit is None):
-        stages = dict(pull_stages(inner, None, engine, script))
+        stages = dict(pull_stages(inner, None, engine.cluster, script))
         return planned_description(stages["STATEMENT"], (), stages[POSITIONS], "", "PULL")
     if inner is not None:
         columns = plan_of(
             inner, engine.catalog, engine.functions, session.properties
         ).node.schema.columns
-        query = explained_statement(inner, engine, session)
+        query = explained_statement(inner, engine.registry, session)
         plan, topology = show_plan(query.node), show_topology(query.topology)
         return planned_description(query.statement, columns, plan, topology)
-    ids = (*engine.catalog.queries, *engine.push_streams)
+    ids = (*engine.catalog.queries, *engine.push_queries.streams)
     found = next((name for name in ids if name.upper() == (wanted or "").upper()), None)
     if found is None:
         raise StatementError(
             f"Query with id:{wanted} does not exist, use SHOW QUERIES to view the full set of "
             "queries."
         )
-    existing = explained_query(found, engine)
+    existing = explained_query(found, engine.push_queries)
     if existing is None:
         return query_description(found, server.view(principal))
     plan, topology = show_plan(existing.node), show_topology(existing.topology)

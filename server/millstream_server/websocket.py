@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
-from millstream.service.results import Change, Rows
+from millstream.query.results import Change, Rows
 from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.endpoints import started
 from millstream_server.entities.shapes import schema_object

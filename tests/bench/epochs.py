@@ -18,9 +18,9 @@ import uuid
 from pathlib import Path
 
 from millstream.model.errors import MillstreamError
+from millstream.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.query.session import Session
 from millstream.service.database import Database
-from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
 from tests.bench.meter import Cost, Meter
 
 WARMING = 3

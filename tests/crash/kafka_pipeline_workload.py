@@ -15,7 +15,7 @@ from pathlib import Path
 import millstream
 from millstream import InstanceSettings
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
+from millstream.pipeline.pipeline import Pipeline, open_pipeline
 from tests.crash.kafka_workload import (
     OPENING_SECONDS,
     PROPERTIES,

@@ -199,9 +199,9 @@ def work_on_spark(path: str, finish: bool) -> None:
 
 def work_on_pipeline(path: str, finish: bool) -> None:
     """Insert numbered rows while epochs process them, or, every other time, an engine does."""
+    from millstream.pipeline.pipeline import open_pipeline
     from millstream.query.session import Session
     from millstream.service.database import Database
-    from millstream.service.pipeline.pipeline import open_pipeline
 
     if not finish and _rows(path) % 2:
         work_on_engine(path, finish)

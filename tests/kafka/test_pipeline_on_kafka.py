@@ -20,9 +20,9 @@ from millstream.history.task import Produced
 from millstream.log.kafka import member as member_module
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
+from millstream.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.query.session import Session
 from millstream.service.database import Database
-from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
 from tests.kafka.test_backfilling_on_kafka import (
     KEYS,
     PARTITIONS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import millstream
-from millstream.service.results import Rows
+from millstream.query.results import Rows
 from tests.certified import authority
 from tests.kafka.run import cluster
 

@@ -17,7 +17,7 @@ from millstream.model.batch import HEADER_TYPE, raw_batch
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.show import show_program, show_table
 from millstream.plan.define import create_source
-from millstream.service.statements.explain import explained_query
+from millstream.statements.explain import explained_query
 from millstream_parser import parse, print_statement, statements
 from tests.plans.test_golden import FOLDER, PARTITIONS, sections
 
@@ -112,7 +112,7 @@ def test_the_state_is_the_same_in_every_program(db: Database, path: Path) -> Non
     """Replicas, upgrades and pull queries read the state tables of a query whatever it runs."""
     statement = prepared(db, path)
     query_id = begun(db, statement)
-    query = explained_query(query_id, db.engine)
+    query = explained_query(query_id, db.engine.push_queries)
     assert query is not None
     for sub in query.topology.subtopologies:
         tables = {
@@ -158,7 +158,7 @@ def test_a_push_query_that_several_share_is_explained_to_each(db: Database) -> N
     given = explained(db, sql)
     first, second = db.execute(sql), db.execute(sql)
     assert isinstance(first, Stream) and isinstance(second, Stream)
-    (tail,) = db.engine.push_queries.values()
+    (tail,) = db.engine.push_queries.running.values()
     programs = held(db, tail.query_id)
     assert given == programs
     for stream in (first, second):

@@ -16,6 +16,7 @@ from millstream.model import refusals
 from millstream.plan import wordings as plan_wordings
 from millstream.query import wordings as query_wordings
 from millstream.service import wordings as service_wordings
+from millstream.statements import wordings as statement_wordings
 
 MODULES = (
     refusals,
@@ -23,6 +24,7 @@ MODULES = (
     plan_wordings,
     query_wordings,
     ddl_wordings,
+    statement_wordings,
     service_wordings,
 )
 _PARSER = {

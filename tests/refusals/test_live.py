@@ -9,11 +9,11 @@ import pytest
 
 from millstream.log.log import Topic
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
+from millstream.query.results import Rows
 from millstream.query.session import Session
 from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
-from millstream.service.results import Rows
 from tests.conformance.cases import Case, load
 from tests.conformance.engine_case import execute, in_memory, prepare
 from tests.conformance.judge import StopError

@@ -16,18 +16,18 @@ import millstream
 from millstream import Database
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.overrides import Overrides
+from millstream.query.results import History, Rows
 from millstream.query.session import Bounds, Session
 from millstream.service.execution import execute_script
-from millstream.service.results import History, Rows
 from tests.patience import PATIENCE_S
 from tests.refusals.families import TEMPLATES, families_of, pattern
 from tests.refusals.sources import opened
-from tests.refusals.table import catalog, model, parser, plan, query, service
+from tests.refusals.table import catalog, ddl, model, parser, plan, query, service, statements
 from tests.refusals.table.row import Refused
 from tests.refusals.test_refusals import GOLDEN, Refusal, tried
 from tests.served import served
 
-TABLES: tuple[ModuleType, ...] = (model, catalog, plan, query, service, parser)
+TABLES: tuple[ModuleType, ...] = (model, catalog, plan, ddl, query, statements, service, parser)
 ROWS: tuple[Refused, ...] = tuple(row for table in TABLES for row in table.ROWS)
 WHOLE = {
     "catalog.TIMESTAMP_FORMAT_MISSING": "the property is not there",
@@ -40,25 +40,25 @@ WHOLE = {
     "query.NOT_ALLOWED": "the tree of more SQL than the dialect has keeps no places",
     "query.FOR_VERSION": "the tree of more SQL than the dialect has keeps no places",
     "query.UNREADABLE": "sqlglot cannot read it",
-    "service.PULL_FAILED": "DuckDB refuses it as a whole",
-    "service.ALTER_SYSTEM": "there is no such statement here",
-    "service.CONNECT_MISSING": "there is no such statement here",
-    "service.SCHEMAS_WITHOUT_REGISTRY": "there is no such statement here",
+    "query.PULL_FAILED": "DuckDB refuses it as a whole",
+    "statements.ALTER_SYSTEM": "there is no such statement here",
+    "statements.CONNECT_MISSING": "there is no such statement here",
+    "statements.SCHEMAS_WITHOUT_REGISTRY": "there is no such statement here",
     "service.SPOOL": "there is no such statement here",
-    "service.EXPLAINED_KIND": "there is no such statement here",
+    "statements.EXPLAINED_KIND": "there is no such statement here",
     "service.RUN_SCRIPT": "there is no such statement over a network",
-    "service.COPY_OVER_NETWORK": "there is no such statement over a network",
-    "service.INSERTS_DISABLED": "the statement is switched off",
-    "service.PULL_DISABLED": "the statement is switched off",
-    "service.PULL_ON_STREAM": "the statement is switched off",
-    "service.INSERTED_TWICE": "a list of names keeps no places",
-    "service.INSERT_INTO_WINDOWED": "the message names nothing, as ksqlDB's does not",
-    "service.ASSERTION_FAILED": "the topic is not as all of it says",
+    "statements.COPY_OVER_NETWORK": "there is no such statement over a network",
+    "statements.INSERTS_DISABLED": "the statement is switched off",
+    "statements.PULL_DISABLED": "the statement is switched off",
+    "statements.PULL_ON_STREAM": "the statement is switched off",
+    "statements.INSERTED_TWICE": "a list of names keeps no places",
+    "statements.INSERT_INTO_WINDOWED": "the message names nothing, as ksqlDB's does not",
+    "statements.ASSERTION_FAILED": "the topic is not as all of it says",
 }.keys()
 """Refusals that point at no part of the statement."""
 EXEMPT = {
     "ddl.NO_ORDER_OF_ARRIVAL": "of topics on Kafka, and of files that version 0.1 made",
-    "service.PULL_OF_SOURCE_FAILED": "DuckDB fails, for lack of memory for example",
+    "statements.PULL_OF_SOURCE_FAILED": "DuckDB fails, for lack of memory for example",
     "query.ROWS_WITHOUT_COLUMN": "another instance asks for what no instance asks for",
     "service.CATALOG_FROM_FILE": "of databases that are made from a file (test_headless.py)",
     "query.ROWS_UNREADABLE": "another instance asks, and DuckDB fails",
@@ -159,7 +159,7 @@ ROADS: dict[str, tuple[Road, Mapping[str, str]]] = {
     "model.SIGNATURE": (_signature, {"name": "f", "signature": "STRING ->"}),
     "model.SETTING_PROHIBITED": (_prohibited, {"name": "auto.offset.reset"}),
     "query.ANSWER_TOO_LONG": (_bounded, {"most": "0", "unit": "rows"}),
-    "service.FILE_COLUMNS": (_columns, {"path": "{folder}/orders.csv", "unknown": "colour"}),
+    "statements.FILE_COLUMNS": (_columns, {"path": "{folder}/orders.csv", "unknown": "colour"}),
     "service.QUERIES_FILE_DIFFERS": (_changed_file, {"path": "{folder}/app.sql"}),
     "service.QUERIES_FILE_STATEMENT": (
         _other_file, {"what": "queries file", "statement": "DROP STREAM s"}
@@ -178,10 +178,14 @@ def test_other_roads(database: Database, tmp_path: Path, family: str) -> None:
 
 
 INSERTS = {
-    "service.ROWS_INTO_UNKNOWN": ("nothing", {}, "Cannot insert values into an unknown stream: "),
-    "service.ROWS_INTO_TABLE": ("people", {}, "Cannot insert into a table"),
-    "service.INSERTED_HEADER": ("heads", {}, "Cannot insert into HEADER columns: H"),
-    "service.ROW_REFUSED": ("orders", {"ID": "x"}, "Failed to insert into ORDERS: "),
+    "statements.ROWS_INTO_UNKNOWN": (
+        "nothing",
+        {},
+        "Cannot insert values into an unknown stream: ",
+    ),
+    "statements.ROWS_INTO_TABLE": ("people", {}, "Cannot insert into a table"),
+    "statements.INSERTED_HEADER": ("heads", {}, "Cannot insert into HEADER columns: H"),
+    "statements.ROW_REFUSED": ("orders", {"ID": "x"}, "Failed to insert into ORDERS: "),
 }
 """What is refused of rows that a client sends: the stream, a row, and how the message starts."""
 

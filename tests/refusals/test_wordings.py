@@ -16,6 +16,7 @@ from millstream.model.refusals import Wording
 from millstream.plan import wordings as plan_wordings
 from millstream.query import wordings as query_wordings
 from millstream.service import wordings as service_wordings
+from millstream.statements import wordings as statement_wordings
 
 ENGINE = Path(__file__).resolve().parents[2] / "engine" / "millstream"
 MODULES = {
@@ -24,12 +25,16 @@ MODULES = {
     "millstream.plan": plan_wordings,
     "millstream.query": query_wordings,
     "millstream.ddl": ddl_wordings,
+    "millstream.statements": statement_wordings,
     "millstream.service": service_wordings,
 }
-ROOMS = ("catalog", "plan", "query", "formats", "functions", "operators", "topology", "ddl")
-STATEMENTS = ("service/statements", "service/execution.py", "service/constants.py")
+ROOMS = (
+    *("catalog", "plan", "query", "formats", "functions", "operators", "topology", "ddl"),
+    *("historical", "push", "statements"),
+)
+STATEMENTS = ("service/execution.py",)
 PASSED_ON = {
-    "service/statements/pulling.py": "what the other side of an exchange refuses",
+    "statements/pulling.py": "what the other side of an exchange refuses",
 }
 """Files that make an error of another error."""
 OTHERS = frozenset({"hint", "detail", "span", "code"})

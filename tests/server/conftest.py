@@ -71,7 +71,7 @@ class RunningServer:
 
     def watched(self) -> threading.Event:
         """Set when the only push query that runs has ended."""
-        (stream,) = self.engine.push_streams.values()
+        (stream,) = self.engine.push_queries.streams.values()
         ended = threading.Event()
         close = stream.on_close
 

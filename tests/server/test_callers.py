@@ -177,13 +177,13 @@ def test_rows_of_a_push_query_are_its_owner_s_to_end(door: Guarded) -> None:
     with door.clients["reader"].stream("POST", "/query-stream", json=sql) as answer:
         lines = answer.iter_lines()
         query = {"queryId": json.loads(next(lines))["queryId"]}
-        (stream,) = door.engine.push_streams.values()
+        (stream,) = door.engine.push_queries.streams.values()
         assert door.clients["writer"].post("/close-query", json=query).status_code == 400
         shown = door.clients["writer"].post("/ksql", json={"ksql": "SHOW QUERIES;"})
         assert shown.json()[0]["queries"] == []
         assert door.clients["reader"].post("/close-query", json=query).status_code == 200
         assert list(lines) is not None
-    assert stream.query_id not in door.engine.push_streams
+    assert stream.query_id not in door.engine.push_queries.streams
 
 
 @pytest.mark.parametrize("caller", ["none", "wrong password", "writer", "reader"])

@@ -84,8 +84,8 @@ def test_a_push_query_is_not_ended_by_a_dry_run(shop: RunningServer) -> None:
     with shop.http.stream(
         "POST", "/query-stream", json={"sql": "SELECT * FROM orders EMIT CHANGES;"}
     ):
-        (query_id,) = shop.engine.push_streams
+        (query_id,) = shop.engine.push_queries.streams
         shop.refused(f"TERMINATE {query_id}; DROP STREAM nothing;")
-        assert list(shop.engine.push_streams) == [query_id]
+        assert list(shop.engine.push_queries.streams) == [query_id]
         (ended, _) = shop.ksql(f"TERMINATE {query_id}; SHOW STREAMS;")
         assert ended["@type"] == "terminate_query"

@@ -11,8 +11,8 @@ import pytest
 
 import millstream
 from millstream.model.errors import MillstreamError
+from millstream.query.results import History, Rows
 from millstream.query.session import Bounds
-from millstream.service.results import History, Rows
 from millstream.state.store import Store
 
 PROBES = Path(__file__).with_name("escapes.txt").read_text(encoding="utf-8").splitlines()

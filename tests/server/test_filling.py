@@ -36,7 +36,7 @@ class Waiting:
     def watch(self) -> Watch:
         """Of the job that waits."""
         assert self.begun.wait(PATIENCE_S)
-        (watch,) = self.door.engine.history.backfills
+        (watch,) = self.door.engine.historical.backfills
         return watch
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from millstream.model import types as t
 from millstream.model.batch import DIFF
 from millstream.model.schema import Column, Role, Schema
-from millstream.service.rendered_rows import RenderedRows
-from millstream.service.results import Change
+from millstream.query.rendered_rows import RenderedRows
+from millstream.query.results import Change
 from millstream_server.failures import RefusedError
 from millstream_server.results.framing import ArrowStream, Delimited, Framing, Objects, PlainArray
 from millstream_server.results.protobuf import ProtobufObjects, proto_schema

@@ -70,7 +70,7 @@ def test_a_range_that_cannot_be_is_a_bad_request(shop: RunningServer) -> None:
 
 def test_a_client_that_leaves_ends_its_query(shop: RunningServer) -> None:
     with reading(shop):
-        (watch,) = shop.engine.history.queries
+        (watch,) = shop.engine.historical.queries
     assert watch.cancelled.wait(PATIENCE_S)
 
 

@@ -135,7 +135,7 @@ def test_print_gives_lines(shop: RunningServer) -> None:
         "/query-stream", json={"sql": "PRINT orders;"}, headers={"accept": ARROW}
     )
     assert refused.status_code == 406
-    assert not shop.engine.push_streams
+    assert not shop.engine.push_queries.streams
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_client_that_leaves_ends_its_query(shop: RunningServer, version: str) 
         ended = shop.watched()
     client.close()
     assert ended.wait(PATIENCE_S)
-    assert not shop.engine.push_streams
+    assert not shop.engine.push_queries.streams
 
 
 def test_a_client_that_leaves_print_ends_it(shop: RunningServer) -> None:
@@ -220,7 +220,7 @@ def overrun(door: RunningServer) -> tuple[socket.socket, int, threading.Event]:
         "CREATE STREAM copied AS SELECT * FROM s;"
     )
     slow = silent(door.url, "SELECT * FROM s EMIT CHANGES;")
-    (query_id,) = door.engine.push_streams
+    (query_id,) = door.engine.push_queries.streams
     ended = door.watched()
     value = json.dumps({"V": "x" * 1_000}).encode()
     for count in range(1_000, 100_000, 1_000):

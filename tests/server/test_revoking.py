@@ -153,7 +153,7 @@ def test_a_push_query_ends_with_an_error(
     ]
     for thread in asking:
         thread.start()
-    until(lambda: len(guarded.engine.push_streams) == 2)
+    until(lambda: len(guarded.engine.push_queries.streams) == 2)
     others.get(timeout=PATIENCE_S)
     # Nothing has changed: nothing ends.
     assert guarded.reloading.reload() == ()
@@ -161,7 +161,7 @@ def test_a_push_query_ends_with_an_error(
     assert '"a"' in str(others.get(timeout=PATIENCE_S))
     change(guarded)
     assert guarded.reloading.reload() == ()
-    until(lambda: len(guarded.engine.push_streams) == 1)
+    until(lambda: len(guarded.engine.push_queries.streams) == 1)
     guarded.insert()
     lines = []
     while (line := revoked.get(timeout=PATIENCE_S)) is not None:
@@ -172,7 +172,7 @@ def test_a_push_query_ends_with_an_error(
     assert any('"refused"' in line for line in guarded.lines)
     # Those of others continue.
     assert '"a"' in str(others.get(timeout=PATIENCE_S))
-    for stream in list(guarded.engine.push_streams.values()):
+    for stream in list(guarded.engine.push_queries.streams.values()):
         stream.close()
     for thread in asking:
         thread.join(PATIENCE_S)

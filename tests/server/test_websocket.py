@@ -14,8 +14,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from millstream.service.rendered_rows import RenderedRows
-from millstream.service.results import Change
+from millstream.query.rendered_rows import RenderedRows
+from millstream.query.results import Change
 from millstream_server.http.connections import WEBSOCKET_BYTES_MAX
 from millstream_server.results import queries
 from tests.patience import PATIENCE_S, until
@@ -166,7 +166,7 @@ def test_a_message_that_is_too_large_ends_the_connection(shop: RunningServer, ki
     with connected(shop) as client:
         client.sendall(opening())
         assert client.recv(65_536).startswith(b"HTTP/1.1 101 ")
-        until(lambda: bool(shop.engine.push_streams))
+        until(lambda: bool(shop.engine.push_queries.streams))
         ended = shop.watched()
         assert sent(client, kind) < FRAMES
     assert ended.wait(PATIENCE_S)
@@ -177,4 +177,4 @@ def test_a_websocket_that_is_refused_ends_the_connection(shop: RunningServer, ch
     with connected(shop) as client:
         client.sendall(opening(changed) + next(endless(1)))
         assert sent(client, 2) < FRAMES
-    until(lambda: not shop.engine.push_streams)
+    until(lambda: not shop.engine.push_queries.streams)

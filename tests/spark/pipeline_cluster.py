@@ -16,9 +16,9 @@ import millstream
 from millstream.history.inline import INLINE_RECORDS
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
+from millstream.pipeline.pipeline import open_pipeline
 from millstream.query.session import Session
 from millstream.service.database import Database
-from millstream.service.pipeline.pipeline import open_pipeline
 from tests.spark.standalone import WORKERS, cluster
 from tests.spark.test_pipeline_on_spark import SCRIPT, failed
 from tests.unit.service.conftest import EARLIEST

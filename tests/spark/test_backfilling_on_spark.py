@@ -65,7 +65,7 @@ def test_one_that_is_cancelled_ends_its_job_and_leaves_no_trace(db: Database) ->
     with pytest.raises(UnavailableError, match="cancelled; nothing was made"):
         db.execute(FILLED.replace("GROUP", "WHERE ENDLESS(item) = item GROUP"))
     assert (db.engine.log.topics(), db.engine.catalog) == before
-    with db.engine.history.on_spark.spark.using() as session:
+    with db.engine.historical.on_spark.spark.using() as session:
         tracker = session.sparkContext.statusTracker()
         until(lambda: not tracker.getActiveJobsIds() and not tracker.getActiveStageIds())
 
@@ -74,7 +74,7 @@ def test_a_jvm_that_has_ended_is_followed_by_another(db: Database) -> None:
     before = db.engine.log.topics(), db.engine.catalog
 
     def killing(_watch: Watch) -> None:
-        with db.engine.history.on_spark.spark.using() as session:
+        with db.engine.historical.on_spark.spark.using() as session:
             process = session.sparkContext._gateway.proc  # type: ignore[union-attr]
         process.kill()
         process.wait()
@@ -82,10 +82,10 @@ def test_a_jvm_that_has_ended_is_followed_by_another(db: Database) -> None:
 
     db.session.on_backfill = killing
     fill(db, 12, 15)
-    with db.engine.history.on_spark.spark.using() as session:
+    with db.engine.historical.on_spark.spark.using() as session:
         first = session.sparkContext.applicationId
     db.execute(FILLED)
-    with db.engine.history.on_spark.spark.using() as session:
+    with db.engine.historical.on_spark.spark.using() as session:
         assert session.sparkContext.applicationId != first
     assert (db.engine.log.topics(), db.engine.catalog) != before
     db.wait()

@@ -16,8 +16,8 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.pipeline.pipeline import open_pipeline
 from millstream.service.engine import Engine
-from millstream.service.pipeline.pipeline import open_pipeline
 from tests.served import served
 from tests.spark.java import QUICK
 

@@ -111,7 +111,7 @@ def test_stages_and_cancelling(db: Database) -> None:
     assert found.next_batch() is not None
     assert all(stage.total for stage in found.progress())
     found.close()
-    assert found.next_batch() is None and not db.engine.history.queries
+    assert found.next_batch() is None and not db.engine.historical.queries
 
 
 ENDLESS = "SELECT ENDLESS(v) FROM s;"
@@ -124,7 +124,7 @@ def in_job(watch: Watch) -> bool:
 
 def idle(db: Database) -> bool:
     """Whether Spark has nothing to do."""
-    with db.engine.history.on_spark.spark.using() as session:
+    with db.engine.historical.on_spark.spark.using() as session:
         tracker = session.sparkContext.statusTracker()
         return not tracker.getActiveJobsIds() and not tracker.getActiveStageIds()
 
@@ -153,7 +153,7 @@ def test_a_client_that_leaves_ends_the_job(db: Database, path: str, text: str) -
         (watch,) = awaited(db)
         until(lambda: in_job(watch))
         client.close()
-        until(lambda: watch.cancelled.is_set() and not db.engine.history.queries)
+        until(lambda: watch.cancelled.is_set() and not db.engine.historical.queries)
         until(lambda: idle(db))
 
 
@@ -163,7 +163,7 @@ def test_ctrl_c_in_the_shell_ends_the_job(db: Database) -> None:
 
     def interrupted(done: int, total: int | None, name: str = "rows") -> None:
         told.append((name, total))
-        if any(in_job(watch) for watch in db.engine.history.queries):
+        if any(in_job(watch) for watch in db.engine.historical.queries):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -180,5 +180,5 @@ def connected(url: str) -> socket.socket:
 
 def awaited(db: Database) -> tuple[Watch, ...]:
     """The queries over history, once there is one."""
-    until(lambda: bool(db.engine.history.queries))
-    return tuple(db.engine.history.queries)
+    until(lambda: bool(db.engine.historical.queries))
+    return tuple(db.engine.historical.queries)

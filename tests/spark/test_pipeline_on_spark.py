@@ -12,9 +12,9 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
+from millstream.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.query.session import Session
 from millstream.service.database import Database
-from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
 from tests.spark.java import QUICK, missing
 from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_backfilling import PEOPLE, QUERIES, fill

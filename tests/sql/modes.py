@@ -14,11 +14,11 @@ from millstream.log.batches import TABLES
 from millstream.log.simulated import SimulatedLog
 from millstream.model.errors import StatementError
 from millstream.model.schema import SourceKind
+from millstream.query.changes import Deletion, Row
+from millstream.query.results import Stream
 from millstream.scripts.text import ParsedStatement
-from millstream.service.changes import Deletion, Row
 from millstream.service.engine import Engine
 from millstream.service.execution import parse_script, resume_engine
-from millstream.service.results import Stream
 from millstream.state.store import Store
 from millstream_cli.testing.cells import render
 from millstream_cli.testing.outcomes import Outcome, ResultRows

@@ -14,7 +14,7 @@ from rich.live import Live as Region
 from rich.text import Text
 
 from millstream.model.errors import MillstreamError
-from millstream.service.changes import Deletion
+from millstream.query.changes import Deletion
 from millstream_cli.screen.keys import Keys
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.tables import Layout, TableStyle, stream_layout, table_layout

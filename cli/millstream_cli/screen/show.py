@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from millstream.model.errors import MillstreamError
-from millstream.service.changes import Deletion
+from millstream.query.changes import Deletion
 from millstream_cli.screen.cells import cell, to_json
 from millstream_cli.screen.live import Followed, follow, incoming, marked
 from millstream_cli.screen.output import Output

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
-from millstream.service.changes import Deletion
+from millstream.query.changes import Deletion
 from millstream_cli.sessions.results import Row
 from millstream_parser.lexemes import LexemeKind, lexemes
 

@@ -11,7 +11,7 @@ from itertools import chain
 import pyarrow as pa
 
 from millstream.model.python_values import tuples
-from millstream.service.results import History
+from millstream.query.results import History
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.sessions.results import (
     TABLE_ROWS_MAX,

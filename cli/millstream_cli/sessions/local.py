@@ -7,11 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from millstream.catalog.source import Source
+from millstream.metrics.figures import PERSISTENT, QueryMetrics
 from millstream.model.schema import Role
-from millstream.service.changes import changed_rows
+from millstream.query.changes import changed_rows
+from millstream.query.results import Done, History, Result, Rows, Stream
 from millstream.service.database import Database
-from millstream.service.metrics.figures import PERSISTENT, QueryMetrics
-from millstream.service.results import Done, History, Result, Rows, Stream
 from millstream_cli.sessions.filling import followed
 from millstream_cli.sessions.historical import shown
 from millstream_cli.sessions.interrupts import Interrupt, noted

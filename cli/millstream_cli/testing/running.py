@@ -18,14 +18,14 @@ from millstream.log.log import Topic
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.python_values import tuples
 from millstream.model.settings import EngineSettings
+from millstream.query.changes import Row, changed_rows
+from millstream.query.results import Done, Stream
 from millstream.query.session import Bounds, Session
 from millstream.runtime.spec import QueryState
 from millstream.scripts.text import ParsedStatement
-from millstream.service.changes import Row, changed_rows
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine, parse_script
-from millstream.service.results import Done, Stream
-from millstream.service.statements.inserting import row_to_insert
+from millstream.statements.inserting import row_to_insert
 from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.testing.cases import Case, ExpectedError, Step
@@ -206,7 +206,7 @@ class CaseRun:
                     statement,
                     parsed_statement.script,
                     self.engine.catalog,
-                    self.engine,
+                    self.engine.inserts,
                     self.session,
                 ).time
             self.clock.inserted(time)

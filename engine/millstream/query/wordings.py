@@ -53,5 +53,10 @@ NOT_QUERYABLE = Template(
     "TABLE QUERYABLE_{source} AS SELECT * FROM {source}'. See "
     "https://cnfl.io/queries for more info."
 )
+PULL_FAILED = Template("The pull query failed.")
+QUERY_FAILED = Template("The query failed.")
+TOPIC_NOT_FOUND = Template("Could not find topic '{topic}'")
+TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
+
 TEMPLATES = templates_in(globals())
 """All of them by name."""

@@ -9,17 +9,16 @@ from dataclasses import replace
 import pyarrow as pa
 
 from millstream.functions.user import UserFunction
+from millstream.historical.sealing import seal_streams
+from millstream.metrics.figures import EngineMetrics
 from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.query.results import Result
 from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.headless import run_queries_file
-from millstream.service.history.sealing import seal_streams
-from millstream.service.metrics.figures import EngineMetrics
-from millstream.service.metrics.metrics import metrics
-from millstream.service.results import Result
 from millstream_parser import Values
 
 
@@ -71,14 +70,14 @@ class Database:
         The result is a snapshot of plain data; `arrow()` converts it to a table, and
         `millstream.exposition` to the text format of Prometheus.
         """
-        return metrics(self.engine)
+        return self.engine.metrics.now()
 
     def seal(self) -> str:
         """Publish the current streams and tables for `spark.read.format("millstream")`. Writes
         their new records to Parquet files beside the database, each record once, and returns the
         folder. On Kafka it writes only the definitions of streams and tables, to a topic, and
         returns the name of the topic."""
-        return seal_streams(self.engine)
+        return seal_streams(self.engine.historical)
 
     def processing_log(self) -> pa.Table:
         """The records that queries could not process, newest last."""

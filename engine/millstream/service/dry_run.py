@@ -19,8 +19,8 @@ from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement, locate
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
-from millstream.service.statements import control, inserting
-from millstream.service.statements.explain import plan_of
+from millstream.statements import control, inserting
+from millstream.statements.explain import plan_of
 from millstream_parser import statements as s
 
 
@@ -59,7 +59,7 @@ class DryRun:
                 control.set_property(statement, self._session)
             case s.InsertValues():
                 inserting.row_to_insert(
-                    statement, parsed.script, self.catalog, engine, self._session
+                    statement, parsed.script, self.catalog, engine.inserts, self._session
                 )
             case s.ControlQuery() if self._not_in_catalog(statement):
                 pass
@@ -75,7 +75,7 @@ class DryRun:
         if statement.query_id is None or statement.query_id in self.catalog.queries:
             return False
         unknown = self._engine.shared and self._starts_queries
-        return unknown or control.push_query_id(statement, self._engine) is not None
+        return unknown or control.push_query_id(statement, self._engine.push_queries) is not None
 
     def _define(self, parsed: ParsedStatement) -> None:
         configured = ConfiguredStatement(

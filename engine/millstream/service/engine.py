@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -16,30 +15,28 @@ from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.commands import CommandLog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.log.log import TopicPartition, WatchedLog
+from millstream.historical.historical import Historical
+from millstream.historical.on_spark import OnSpark
+from millstream.history.session import SparkSettings
+from millstream.log.log import WatchedLog
 from millstream.log.reopening import ReopeningWriter
+from millstream.metrics.metrics import Metrics
 from millstream.model.clock import ticks_ns
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.push.push_queries import PushQueries
+from millstream.queries.processing_log import ProcessingLog
 from millstream.queries.registry import QueryRegistry
+from millstream.queries.statuses import drain, statuses
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.scheduler.driver import Driver
 from millstream.scheduler.restoring import Restoring
-from millstream.service.history.historical import Historical
-from millstream.service.metrics.sampling import Sampler
-from millstream.service.processing_log import ProcessingLog
-from millstream.service.results import Stream
-from millstream.service.shared_push import SharedPushQuery
 from millstream.state.store import Store
+from millstream.statements.inserts import Inserts
 
-POLL_SECONDS = 0.2
-"""The wait for the driver's lock in `statuses`, and the interval at which `drain` checks
-queries."""
 CLOSE_SECONDS = 20
 """The time that queries have to stop in `close`."""
-DRAIN_SECONDS = 60
-"""The time that `drain` waits for queries that retry."""
 
 
 class Follower(Protocol):
@@ -104,22 +101,15 @@ class Engine:
         )
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
-        self.push_streams: dict[str, Stream] = {}
-        """The streams of push queries and of PRINT, by id."""
-        self.push_queries: dict[str, SharedPushQuery] = {}
-        """The running push queries, by id. Several streams may share one."""
-        self.push_count = 0
+        self.inserts = Inserts(self.registry, self.writer, clock)
+        self.push_queries = PushQueries(self.cluster)
+        self.historical = Historical(self.cluster, self.writer, OnSpark(_spark_settings(settings)))
+        self.metrics = Metrics(self.historical, self.push_queries, self.processing_log, ticks)
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
         self.queries_file = ""
         """The file that defines the catalog, if statements must not change it; empty otherwise."""
         self.driver.on_failure = self._fail_pushes
-        self.history = Historical(settings)
-        self.files: Mapping[str, str] = {}
-        """The paths of the log and the state, if they are files."""
-        self.opened_at = ticks()
-        self.ticks = ticks
-        self.sampler = Sampler(lambda: self._status({}), ticks)
 
     def _registry(self, functions: Catalogue) -> QueryRegistry:
         return QueryRegistry(
@@ -160,7 +150,7 @@ class Engine:
         if self.follower is not None:
             self.follower.start()
         self.driver.start()
-        self.sampler.start()
+        self.metrics.start()
         for callback in self.cluster.on_start:
             callback()
 
@@ -175,41 +165,17 @@ class Engine:
         return self.registry.functions
 
     def statuses(self) -> tuple[QueryStatus, ...]:
-        """The status of every running query, within a second. If the log does not answer, the lag
-        is unknown. If another thread holds the driver's lock for long, the status is read without
-        it."""
-        with self.driver.lock.tried(POLL_SECONDS):
-            inputs = self.runtime.inputs()
-        ends = self.log.end_offsets(inputs)
-        with self.driver.lock.tried(POLL_SECONDS):
-            return self._status(ends)
-
-    def _status(self, ends: Mapping[TopicPartition, int]) -> tuple[QueryStatus, ...]:
-        statuses = self.runtime.status(ends)
-        return statuses if self.restoring is None else self.restoring.completed(statuses)
+        """The status of every running query, within a second."""
+        return statuses(self.registry)
 
     def _fail_pushes(self, failure: BaseException) -> None:
         """Fail all push queries after a processing thread has died, as they get no more rows."""
-        for stream in list(self.push_streams.values()):
-            stream.fail(FencedError("the engine has stopped", detail=str(failure)))
+        self.push_queries.fail(FencedError("the engine has stopped", detail=str(failure)))
 
     def drain(self) -> None:
-        """Return when all queries have processed and committed all available records.
-
-        If instances share the log, it also waits for queries that retry because brokers are not
-        available. Raises UnavailableError if that takes longer than a minute.
-        """
-        until = time.monotonic() + DRAIN_SECONDS
-        while True:
-            while self.driver.run_until_idle():
-                pass
-            waiting = self.runtime.retrying() if self.shared else {}
-            if not waiting:
-                return
-            if time.monotonic() > until:
-                query_id, reason = next(iter(waiting.items()))
-                raise UnavailableError(f"Query {query_id} cannot continue: {reason}")
-            time.sleep(POLL_SECONDS)
+        """Return when all queries have processed and committed all available records. Raises
+        UnavailableError like `queries.statuses.drain`."""
+        drain(self.registry)
 
     def close(self) -> None:
         """Stop, commit and release everything; idempotent.
@@ -223,10 +189,9 @@ class Engine:
         if self.follower is not None:
             self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
-        self.history.cancel()
-        for stream in list(self.push_streams.values()):
-            stream.close()
-        self.sampler.stop()
+        self.historical.cancel()
+        self.push_queries.close()
+        self.metrics.stop()
         self.closed = True
         left = self.driver.stop()
         if not left:
@@ -259,7 +224,7 @@ class Engine:
     def _release(self) -> None:
         for callback in self.cluster.on_close:
             callback()
-        self.history.close()
+        self.historical.close()
         if self.restoring is not None:
             self.restoring.close()
         self.command_topic.log.close()
@@ -267,6 +232,10 @@ class Engine:
         self.log.maintain()
         self.log.close()
         self.store.close()
+
+
+def _spark_settings(settings: EngineSettings) -> SparkSettings:
+    return SparkSettings(settings.spark_master, options=settings.spark_options)
 
 
 def _runtime_settings(settings: EngineSettings, ticks: Callable[[], int]) -> RuntimeSettings:

@@ -17,12 +17,16 @@ from millstream.ddl.persistent import has_backfill
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
+from millstream.historical import backfilling
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.settings import EngineSettings
+from millstream.push import pushing
+from millstream.push.printing import print_topic
 from millstream.queries import reconcile
 from millstream.queries.backfill_result import BackfillResult
+from millstream.query.results import Done, History, Result
 from millstream.query.session import Session
 from millstream.scripts.text import (
     ParsedStatement,
@@ -39,19 +43,10 @@ from millstream.service import wordings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
 from millstream.service.processing_stream import open_processing_stream
-from millstream.service.results import Done, History, Result
-from millstream.service.statements import (
-    asserts,
-    backfilling,
-    control,
-    inserting,
-    inspect,
-    pulling,
-    pushing,
-)
-from millstream.service.statements.explain import explain
-from millstream.service.statements.printing import print_topic
 from millstream.state.store import Store
+from millstream.statements import asserts, control, inserting, inspect, pulling
+from millstream.statements import wordings as statement_wordings
+from millstream.statements.explain import explain
 from millstream_parser import Values
 from millstream_parser import statements as s
 
@@ -74,10 +69,10 @@ def open_engine(
     except BaseException:
         log.close()
         raise
-    engine.files = files_of(path)
+    engine.metrics.files = files_of(path)
     engine.cluster.host_info.cluster_id = identity
-    engine.history.on_spark.database = engine.files.get("log")
-    engine.history.on_spark.database_id = identity
+    engine.historical.on_spark.database = engine.metrics.files.get("log")
+    engine.historical.on_spark.database_id = identity
     if problem is not None:
         engine.processing_log.add("", (problem,))
     return engine
@@ -96,7 +91,7 @@ def resume_engine(
     topic and adds its queries to the runtime. `incarnation`: see `Engine`."""
     engine = Engine(log, store, settings, clock, catalogue, incarnation=incarnation)
     try:
-        open_processing_stream(engine)
+        open_processing_stream(engine.processing_log, engine.inserts, engine.push_queries)
         following.restore_catalog(engine.command_topic)
         following.delete_orphans(engine.command_topic)
         reconcile.reconcile(engine.registry, quiesced=engine.command_topic.state.quiesced_id)
@@ -157,33 +152,33 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
     statement = parsed.statement
     match statement:
         case s.SelectStatement(query) if query is not None and query.emit is not None:
-            return pushing.push(query, parsed.script, engine, session)
+            return pushing.push(query, parsed.script, engine.push_queries, session)
         case s.SelectStatement():
-            return pulling.pull(statement, parsed, engine, session)
+            return pulling.pull(statement, parsed, engine.historical, session)
         case s.InsertValues():
-            return inserting.insert_values(statement, parsed.script, engine, session)
+            return inserting.insert_values(statement, parsed.script, engine.inserts, session)
         case s.CopyFrom():
-            return inserting.copy_from(statement, engine, session)
+            return inserting.copy_from(statement, engine.inserts, session)
         case s.Show():
-            return inspect.show(statement, engine, session)
+            return inspect.show(statement, engine.push_queries, engine.metrics, session)
         case s.Describe():
-            return inspect.describe(statement, engine)
+            return inspect.describe(statement, engine.registry, engine.metrics)
         case s.Explain():
-            return explain(statement, parsed.script, engine, session)
+            return explain(statement, parsed.script, engine.push_queries, engine.metrics, session)
         case s.PrintTopic():
-            return print_topic(statement, engine)
+            return print_topic(statement, engine.push_queries)
         case s.SetProperty() | s.DefineVariable():
             return control.set_property(statement, session)
         case s.AssertTopic() | s.AssertSchema() | s.AssertValues() | s.AssertSource():
-            return asserts.check(statement, parsed.script, engine, session)
+            return asserts.check(statement, parsed.script, engine.registry, session)
         case s.RunScript(path):
             return _run_script(engine, path, session)
         case s.Spool():
             raise wordings.SPOOL()
         case s.CreateConnector() | s.DropConnector():
-            raise wordings.CONNECT_MISSING()
+            raise statement_wordings.CONNECT_MISSING()
         case s.CreateAs() if has_backfill(statement):
-            backfill = backfilling.run_backfill(statement, parsed, engine, session)
+            backfill = backfilling.run_backfill(statement, parsed, engine.historical, session)
             return _change_catalog(engine, parsed, session, backfill)
         case _:
             return _change_catalog(engine, parsed, session)
@@ -200,7 +195,7 @@ def _change_catalog(
             path=engine.queries_file, hint="Add the statement to that file and start again."
         )
     if isinstance(parsed.statement, s.ControlQuery):
-        ended = control.terminate_push_query(parsed.statement, engine)
+        ended = control.terminate_push_query(parsed.statement, engine.push_queries)
         if ended is not None:
             return ended
     configured = ConfiguredStatement(

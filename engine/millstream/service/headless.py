@@ -13,7 +13,7 @@ from millstream.scripts.text import ParsedStatement, locate, parse_text, read_te
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
-from millstream.service.statements.control import set_property
+from millstream.statements.control import set_property
 from millstream_parser import statements as s
 
 _ALLOWED = (s.CreateSource, s.CreateAs, s.InsertInto, s.CreateType, s.DropType, s.SetProperty)

@@ -75,8 +75,8 @@ def open_kafka_engine(
         joined.append(join_service(engine.cluster, sharing))
         failed.pop_all()
     engine.cluster.host_info.cluster_id = log.cluster_id()
-    engine.files = {} if state == MEMORY else {"state": state}
-    engine.history.on_spark.kafka = FromKafka(servers, dict(client or {}))
+    engine.metrics.files = {} if state == MEMORY else {"state": state}
+    engine.historical.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine
 
 

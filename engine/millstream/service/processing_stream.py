@@ -22,8 +22,9 @@ from millstream.model.errors import ConflictError, MillstreamError
 from millstream.model.problem import Problem
 from millstream.model.settings import EngineSettings
 from millstream.plan.define import create_source
-from millstream.service.engine import Engine
-from millstream.service.processing_log import KEPT_MAX
+from millstream.push.push_queries import PushQueries
+from millstream.queries.processing_log import KEPT_MAX, ProcessingLog
+from millstream.statements.inserts import Inserts
 from millstream_parser import parse
 from millstream_parser import statements as s
 
@@ -62,24 +63,28 @@ def processing_stream(settings: EngineSettings) -> Source:
     return create_source(statement, Catalog(), {}, text=text)
 
 
-def open_processing_stream(engine: Engine) -> None:
+def open_processing_stream(
+    processing_log: ProcessingLog, inserts: Inserts, push_queries: PushQueries
+) -> None:
     """Create the stream's topic, and append entries of the processing log to it from now on."""
-    topic = topic_of(engine.settings)
-    if engine.log.topic(topic) is None:
+    registry = inserts.registry
+    topic = topic_of(registry.settings)
+    if registry.log.topic(topic) is None:
         config = {"cleanup.policy": "delete", "retention.ms": "-1"}
         with suppress(ConflictError):
-            engine.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
-    stream = replace(processing_stream(engine.settings))
-    catalog = replace(engine.catalog, system={stream.name: stream})
-    engine.registry.definitions = engine.registry.definitions.with_catalog(catalog)
-    engine.processing_log.on_add = _Recorder(engine, topic).record
+            registry.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
+    stream = replace(processing_stream(registry.settings))
+    catalog = replace(registry.catalog, system={stream.name: stream})
+    registry.definitions = registry.definitions.with_catalog(catalog)
+    processing_log.on_add = _Recorder(inserts, push_queries, topic).record
 
 
 @dataclass(slots=True)
 class _Recorder:
     """Appends entries to the topic, and keeps the newest `KEPT_MAX` there."""
 
-    engine: Engine
+    inserts: Inserts
+    push_queries: PushQueries
     topic: str
     added: int = 0
 
@@ -88,20 +93,20 @@ class _Recorder:
         memory, because a failed entry must not stop a query."""
         if not problems or self._reads(query_id):
             return
-        time = self.engine.clock()
-        rows = self.engine.settings.processing_rows
+        time = self.inserts.clock()
+        rows = self.inserts.registry.settings.processing_rows
         values = [_value(query_id, problem, time, rows) for problem in problems[-KEPT_MAX:]]
         batch = raw_batch([(None, value, time) for value in values])
         with suppress(MillstreamError):
             size = sum(map(len, values))
-            self.engine.writer.append([Appended(self.topic, 0, batch, len(values), size)])
+            self.inserts.writer.append([Appended(self.topic, 0, batch, len(values), size)])
             self._bound(len(values))
 
     def _reads(self, query_id: str) -> bool:
         """Whether a query reads the stream. Its problems are not appended, which would loop."""
         planned, shared_push = (
-            self.engine.registry.plans.get(query_id),
-            self.engine.push_queries.get(query_id),
+            self.inserts.registry.plans.get(query_id),
+            self.push_queries.running.get(query_id),
         )
         if planned is not None:
             return any(source.topic == self.topic for source in planned.sources)
@@ -112,8 +117,9 @@ class _Recorder:
         self.added += count
         if self.added >= _TRUNCATED_EVERY:
             self.added = 0
-            end = self.engine.log.end_offset(self.topic, 0)
-            self.engine.log.truncate(self.topic, 0, max(0, end - KEPT_MAX))
+            log = self.inserts.registry.log
+            end = log.end_offset(self.topic, 0)
+            log.truncate(self.topic, 0, max(0, end - KEPT_MAX))
 
 
 def _value(query_id: str, problem: Problem, time: int, rows: bool) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from millstream.command_topic.replaying import StatementOutcome
-from millstream.service.results import Done
+from millstream.query.results import Done
 from millstream_parser import statements as s
 
 Entity = dict[str, Any]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.catalog.source import Source
+from millstream.metrics.figures import QueryMetrics
 from millstream.model.schema import Column, SourceKind
-from millstream.service.metrics.figures import QueryMetrics
-from millstream.service.statements.inspect import existing_source
+from millstream.statements.inspect import existing_source
 from millstream_server.entities.shapes import field_object, fields_of
 from millstream_server.entities.view import View
 
@@ -69,7 +69,7 @@ def described_sources(kind: str, text: str, view: View, *, extended: bool) -> En
 def query_description(query_id: str, view: View, plan: str = "", topology: str = "") -> Entity:
     """A running query. `plan` and `topology` as EXPLAIN shows them."""
     catalog = view.engine.catalog
-    record, stream = catalog.queries.get(query_id), view.engine.push_streams.get(query_id)
+    record, stream = catalog.queries.get(query_id), view.engine.push_queries.streams.get(query_id)
     columns: Sequence[Column] = ()
     window, text = None, record.statement if record else ""
     sink = catalog.sources.get(record.sink or "") if record else None

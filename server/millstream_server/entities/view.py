@@ -10,9 +10,9 @@ from typing import Any
 from millstream.catalog.catalog import QueryRecord
 from millstream.catalog.source import Source
 from millstream.cluster.host_info import PeerHost
+from millstream.metrics.figures import EngineMetrics, QueryMetrics
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
-from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
 from millstream_server.auth.visible import VisibleCatalog
 
 _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
@@ -73,7 +73,7 @@ class View:
 
     def pushed(self, query_id: str) -> dict[str, Any]:
         """A push query in a list."""
-        stream = self.engine.push_streams.get(query_id)
+        stream = self.engine.push_queries.streams.get(query_id)
         text = "" if stream is None else stream.statement
         return self._query(query_id, text, "PUSH", [], [])
 

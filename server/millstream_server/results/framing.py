@@ -14,7 +14,7 @@ import pyarrow as pa
 from millstream.model.batch import DIFF
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, Schema
-from millstream.service.changes import without_deletions
+from millstream.query.changes import without_deletions
 from millstream_server.failures import RefusedError
 from millstream_server.results.values import row_texts, text_of
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
+from millstream.cluster.cluster import Cluster
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
 from millstream.query.conditions import Value
@@ -20,7 +21,7 @@ from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement, parameters_for, parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import check_running
-from millstream.service.statements.keyed import (
+from millstream.statements.keyed import (
     KeyedPull,
     RowIndexes,
     keyed_pull,
@@ -63,7 +64,7 @@ class Shape:
         if self.pull.cancelled() or self.pull.exception() is not None:
             return False
         pull = self.pull.result()
-        return pull is None or pull.is_current(engine)
+        return pull is None or pull.is_current(engine.cluster)
 
 
 Batch: TypeAlias = Sequence[str] | pa.Table
@@ -150,7 +151,7 @@ class Lookups:
         try:
             parameters = parameters_for(asked.sql, asked.parameters)
             (piece,) = parse_text(asked.sql, test_statements=False, parameters=parameters)
-            return keyed_pull(piece.statement, piece.script, self._engine)
+            return keyed_pull(piece.statement, piece.script, self._engine.cluster)
         except MillstreamError:
             return None
 
@@ -195,7 +196,7 @@ class Lookups:
             return []
         try:
             check_running(self._engine)
-            batch, places = _rows(together, [one.key for one in asking], self._engine)
+            batch, places = _rows(together, [one.key for one in asking], self._engine.cluster)
         except Exception as error:
             if len(asking) > 1:
                 halves = asking[: len(asking) // 2], asking[len(asking) // 2 :]
@@ -218,11 +219,11 @@ class Lookups:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _rows(together: Together, keys: Sequence[Value], engine: Engine) -> tuple[Batch, RowIndexes]:
+def _rows(together: Together, keys: Sequence[Value], cluster: Cluster) -> tuple[Batch, RowIndexes]:
     pull, as_table = together
     if as_table:
-        return keyed_table(pull, keys, engine)
-    rows, places = keyed_rows(pull, keys, engine)
+        return keyed_table(pull, keys, cluster)
+    rows, places = keyed_rows(pull, keys, cluster)
     return texts_of(rows, pull.schema), places
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
+from millstream.query.results import Change, History, Rows, Stream
 from millstream.scripts.text import ParsedStatement
 from millstream.service.execution import execute_statement
-from millstream.service.results import Change, History, Rows, Stream
 from millstream_parser import statements as s
 from millstream_server.auth.principal import Principal
 from millstream_server.entities.shapes import schema_of
@@ -108,7 +108,7 @@ def _started(server: Server, ongoing: Ongoing) -> QueryResponse:
     server.guard.authorise(principal, piece, session)
     server.guard.record(principal, piece)
     statement = piece.statement
-    if len(server.engine.push_streams) >= server.settings.push_queries_max:
+    if len(server.engine.push_queries.streams) >= server.settings.push_queries_max:
         raise RefusedError(
             TOO_MANY_QUERIES,
             "Not executing statement(s) as doing so would cause the number of active push queries"

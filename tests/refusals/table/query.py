@@ -157,4 +157,32 @@ ROWS = (
         "query.NOT_ALLOWED",
         {"name": "TableSample"},
     ),
+    Refused(
+        "PRINT «nothing» LIMIT 1;",
+        "query.TOPIC_NOT_FOUND",
+        {"topic": "nothing"},
+    ),
+    Refused(
+        "SELECT nope FROM spent s, spent t;",
+        "query.PULL_FAILED",
+        {},
+    ),
+    Refused(
+        "«SELECT CAST(o.who AS INT) AS a FROM orders o, orders p»;",
+        "query.QUERY_FAILED",
+        {},
+    ),
+    Refused(
+        (
+            "SELECT a.id FROM orders BETWEEN OFFSETS 1 AND 2 a JOIN «again BETWEEN "
+            "OFFSETS 1 AND 3 b» WITHIN 1 HOUR ON a.id = b.id;"
+        ),
+        "query.TOPIC_IN_TWO_RANGES",
+        {"topic": "orders"},
+    ),
+    Refused(
+        "SELECT * FROM «people» WHERE id = 'a';",
+        "query.NOT_QUERYABLE",
+        {"source": "PEOPLE"},
+    ),
 )

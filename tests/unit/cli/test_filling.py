@@ -64,7 +64,7 @@ def test_ctrl_c_ends_the_job() -> None:
 
 def test_ctrl_c_at_the_prompt_leaves_no_trace() -> None:
     def pressing(value: str) -> str:
-        (watch,) = db.engine.history.backfills
+        (watch,) = db.engine.historical.backfills
         os.kill(os.getpid(), signal.SIGINT)
         assert watch.cancelled.wait(PATIENCE_S)
         return value

@@ -11,12 +11,12 @@ import millstream
 from millstream import Database, udf
 from millstream.command_topic import issuing
 from millstream.ddl.environment import ConfiguredStatement
+from millstream.historical import backfilling
+from millstream.metrics.figures import BackfillMetrics
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.query.session import Session
 from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
-from millstream.service.metrics.figures import BackfillMetrics
-from millstream.service.statements import backfilling
 from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_killed_statements import execute, killed
 
@@ -141,7 +141,7 @@ def test_a_name_that_is_taken_needs_no_job(db: Database) -> None:
 
 def test_one_that_is_cancelled_leaves_no_trace(db: Database) -> None:
     def interrupting(value: str) -> str:
-        db.engine.history.cancel()
+        db.engine.historical.cancel()
         return value
 
     db.register(udf("INTERRUPTING", "STRING -> STRING", interrupting))
@@ -152,7 +152,7 @@ def test_one_that_is_cancelled_leaves_no_trace(db: Database) -> None:
     with pytest.raises(UnavailableError, match="cancelled; nothing was made"):
         db.execute(counts.replace("BY item", "BY INTERRUPTING(item)"))
     assert (db.engine.log.topics(), db.engine.catalog) == before
-    assert not db.engine.history.backfills
+    assert not db.engine.historical.backfills
 
 
 def test_progress_is_reported(db: Database) -> None:

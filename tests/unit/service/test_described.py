@@ -8,7 +8,7 @@ import pytest
 
 from millstream import Database
 from millstream.model.errors import MillstreamError
-from millstream.service.results import History, Rows, Stream
+from millstream.query.results import History, Rows, Stream
 from tests.unit.service.conftest import LATE
 
 

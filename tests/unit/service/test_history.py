@@ -18,6 +18,7 @@ import millstream
 from millstream import Database, History, StatementError
 from millstream.formats.partition import partition_of
 from millstream.functions.catalogue import builtin_catalogue
+from millstream.historical.planning import plan_historical
 from millstream.history.reading import PIECE_RECORDS, FromLog, ReadChunk, Source
 from millstream.history.rounds import in_round, run_in_rounds
 from millstream.history.splits import Split
@@ -25,7 +26,6 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Bounds
-from millstream.service.history.planning import plan_historical
 from millstream_parser import parse, statements
 
 SCRIPT = """
@@ -230,7 +230,7 @@ def test_each_task_reads_no_further_than_a_limit_needs(db: Database, where: str,
     script = f"SELECT v FROM long {where} LIMIT 3;"
     (statement,) = parse(script)
     assert isinstance(statement, statements.SelectStatement)
-    past = plan_historical(statement.query, db.engine, db.session, script)
+    past = plan_historical(statement.query, db.engine.historical, db.session, script)
     source = Counting(FromLog(db.engine.log))
     made = run_in_rounds(past.run, source, builtin_catalogue(), in_round)
     assert sum(item.count for item in made) >= (0 if where else 2 * 3)

@@ -28,7 +28,7 @@ from millstream.model.types import (
     Map,
     Struct,
 )
-from millstream.service.statements.loading import FileFormat, Reject, file_format, load_batches
+from millstream.statements.loading import FileFormat, Reject, file_format, load_batches
 
 SIMPLE = Schema.of([Column("ID", INTEGER, Role.KEY), Column("NAME", STRING), Column("AT", DATE)])
 NESTED = Schema.of(

@@ -11,13 +11,12 @@ import pytest
 
 import millstream
 from millstream import Database, MillstreamError
+from millstream.metrics.sampling import SECOND_NS, Sampler
 from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
 from millstream.runtime.durations import BOUNDS_MS
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from millstream.service.metrics.metrics import metrics
-from millstream.service.metrics.sampling import SECOND_NS, Sampler
 from tests.unit.service.conftest import EARLIEST, LATE, fill
 
 SPENDING = "CTAS_SPENDING_1"
@@ -29,7 +28,7 @@ class Hands:
     def __init__(self, path: Path) -> None:
         self.seconds = 0.0
         self.engine: Engine = open_engine(str(path), EngineSettings(), self.clock)
-        self.engine.sampler = Sampler(lambda: self.engine.runtime.status({}), self.ticks)
+        self.engine.metrics.sampler = Sampler(lambda: self.engine.runtime.status({}), self.ticks)
         self.db = Database(self.engine, Session(dict(EARLIEST)))
 
     def clock(self) -> int:
@@ -68,7 +67,7 @@ def test_lag_and_rates_of_a_query(hands: Hands) -> None:
     assert query.traffic.out_per_second == query.traffic.records_out / 2
     assert query.sub_topologies[0].traffic == query.traffic
     assert query.last_run_ms == 1_700_000_001_000
-    hands.engine.sampler.sample()
+    hands.engine.metrics.sampler.sample()
     hands.seconds = 32
     assert hands.db.metrics().query(SPENDING).traffic.in_per_second == 0
 
@@ -134,7 +133,7 @@ def test_nothing_runs_in_memory_or_after_the_end(db: Database) -> None:
     with pytest.raises(KeyError):
         told.query("NONE")
     db.close()
-    assert not metrics(db.engine).running
+    assert not db.engine.metrics.now().running
 
 
 def test_a_query_that_could_not_be_started_is_reported(reopen: Callable[[], Database]) -> None:

@@ -19,11 +19,11 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.pipeline.pipeline import Pipeline, in_order, open_pipeline
 from millstream.query.session import Session
 from millstream.service.database import Database
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from millstream.service.pipeline.pipeline import Pipeline, in_order, open_pipeline
 from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_backfilling import PEOPLE, QUERIES, fill, rows
 

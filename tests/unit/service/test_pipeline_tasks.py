@@ -10,8 +10,8 @@ import pytest
 from millstream.log.log import Appended, Assignment, Member, Outcome, Writer
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.service.pipeline import tasks as tasks_module
-from millstream.service.pipeline.tasks import ExclusiveAssignment
+from millstream.pipeline import tasks as tasks_module
+from millstream.pipeline.tasks import ExclusiveAssignment
 
 ALL = frozenset({0, 1, 2})
 COMMITTED, ABORTED, UNKNOWN = Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOWN

@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream import Database, exposition
-from millstream.runtime.durations import Durations
-from millstream.runtime.spec import QueryState
-from millstream.service.metrics.families import FAMILIES, SECTIONS
-from millstream.service.metrics.figures import (
+from millstream.metrics.families import FAMILIES, SECTIONS
+from millstream.metrics.figures import (
     Commits,
     EngineMetrics,
     PartitionPlace,
@@ -24,6 +22,8 @@ from millstream.service.metrics.figures import (
     SubTopologyMetrics,
     Traffic,
 )
+from millstream.runtime.durations import Durations
+from millstream.runtime.spec import QueryState
 from tests.docs import DOCS
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"

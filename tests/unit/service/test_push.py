@@ -12,12 +12,12 @@ import millstream
 from millstream import Database, History, MillstreamError, Rows, Stream
 from millstream.model.schema import Schema
 from millstream.model.settings import EngineSettings
+from millstream.push import shared_push
+from millstream.query.rendered_rows import RenderedRows
+from millstream.query.results import Change
 from millstream.query.session import Session
-from millstream.service import shared_push
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
-from millstream.service.rendered_rows import RenderedRows
-from millstream.service.results import Change
 from tests.patience import PATIENCE_S
 
 
@@ -235,7 +235,11 @@ def test_equal_push_queries_share_one_run(scalable: Database) -> None:
     assert len(queries(scalable)) == 4
     for stream in (*streams, other):
         stream.close()
-    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.push_queries
+    assert (
+        running(scalable) == 0
+        and queries(scalable) == []
+        and not scalable.engine.push_queries.running
+    )
 
 
 def test_shared_rows_are_the_same_object(scalable: Database) -> None:
@@ -256,7 +260,7 @@ def test_texts_of_shared_rows_are_kept(scalable: Database) -> None:
     scalable.execute("INSERT INTO orders VALUES ('x', 'egg', 60);")
     change = alone.next_change()
     assert change is not None and change.rendered is not None
-    (tail,) = scalable.engine.push_queries.values()
+    (tail,) = scalable.engine.push_queries.running.values()
     assert change.rendered is tail.rendered and tail.rendered.bytes_max == tail.bytes_max
     alone.close()
     other.close()

@@ -169,7 +169,7 @@ def stuck(cluster: Cluster, pair: tuple[Engine, Engine]) -> Engine:
 
 
 def ahead(engine: Engine, seconds: float) -> Callable[[], int]:
-    now = engine.ticks()
+    now = engine.command_topic.ticks()
     return lambda: now + int(seconds * SECOND_NS)
 
 

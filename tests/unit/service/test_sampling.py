@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from millstream.metrics.sampling import SECOND_NS, WHOLE, Sampler, rates, restoration
 from millstream.runtime.spec import (
     Metrics,
     QueryState,
@@ -16,7 +17,6 @@ from millstream.runtime.spec import (
     TaskStatus,
 )
 from millstream.runtime.tasks import TaskId, TaskState
-from millstream.service.metrics.sampling import SECOND_NS, WHOLE, Sampler, rates, restoration
 
 
 @dataclass(slots=True)

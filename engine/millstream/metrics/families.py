@@ -1,0 +1,287 @@
+"""The metrics that are exposed to Prometheus, each with its type, its meaning and its values.
+
+Names and units follow the conventions of Prometheus: seconds and bytes, `_total` for counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+
+from millstream.metrics.family import (
+    Family,
+    Number,
+    Point,
+    of_backfill,
+    of_engine,
+    of_query,
+    of_sub_topology,
+    query_label,
+)
+from millstream.metrics.figures import EngineMetrics, QueryMetrics
+from millstream.metrics.sampling import SECOND_NS
+from millstream.runtime.durations import BOUNDS_MS
+
+
+def _query_counts(metrics: EngineMetrics) -> Iterator[Point]:
+    return (("", (("state", state),), count) for state, count in metrics.states.items())
+
+
+def _states(metrics: EngineMetrics) -> Iterator[Point]:
+    for query in metrics.queries:
+        for state in metrics.states:
+            labels = (*query_label(query), ("type", query.type), ("state", state))
+            yield "", labels, int(query.state == state)
+
+
+def _problems(metrics: EngineMetrics) -> Iterator[Point]:
+    for query in metrics.queries:
+        for kind, count in query.problems.items():
+            yield "", (*query_label(query), ("kind", kind)), count
+
+
+def _of_partition(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
+    def points(metrics: EngineMetrics) -> Iterator[Point]:
+        for query in metrics.queries:
+            for each in query.places:
+                where = (("topic", each.topic), ("partition", str(each.partition)))
+                yield "", (*query_label(query), *where), getattr(each, field)
+
+    return points
+
+
+def _commit_times(metrics: EngineMetrics) -> Iterator[Point]:
+    bounds = [*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf"]
+    for query in metrics.queries:
+        labels, took = query_label(query), query.commits.took
+        for bound, count in zip(bounds, accumulate(took.buckets), strict=True):
+            yield "_bucket", (*labels, ("le", bound)), count
+        yield "_sum", labels, took.total / SECOND_NS
+        yield "_count", labels, took.count
+
+
+def _files(metrics: EngineMetrics) -> Iterator[Point]:
+    return (("", (("file", name),), size) for name, size in metrics.process.files.items())
+
+
+def _restoring(field: str) -> Callable[[QueryMetrics], Number | None]:
+    return lambda query: getattr(query.restoration, field) if query.restoration else None
+
+
+ENGINE: tuple[Family, ...] = (
+    of_engine("up", "gauge", "1 while the engine runs.", lambda m: m.running),
+    of_engine(
+        "uptime_seconds",
+        "gauge",
+        "Time since the database was opened.",
+        lambda m: m.process.uptime_seconds,
+    ),
+    Family("millstream_queries", "gauge", "Queries in each state.", ("state",), _query_counts),
+    of_engine(
+        "process_cpu_seconds_total",
+        "counter",
+        "CPU time of the whole process.",
+        lambda m: m.process.cpu_seconds,
+    ),
+    of_engine(
+        "process_resident_memory_bytes",
+        "gauge",
+        "Resident memory of the whole process; absent if the system does not report it.",
+        lambda m: m.process.memory_bytes,
+    ),
+    of_engine(
+        "process_threads",
+        "gauge",
+        "Threads of the process; on Linux, including those of libraries.",
+        lambda m: m.process.threads,
+    ),
+    Family(
+        "millstream_file_bytes",
+        "gauge",
+        "Size of the log and of the state on disk, each including its `.wal`.",
+        ("file",),
+        _files,
+    ),
+)
+QUERY: tuple[Family, ...] = (
+    Family(
+        "millstream_query_state",
+        "gauge",
+        "1 for the state a query is in, 0 for the others.",
+        ("query", "type", "state"),
+        _states,
+    ),
+    of_query(
+        "records_in_total",
+        "counter",
+        "Records read, including those from the query's repartition topics.",
+        lambda q: q.traffic.records_in,
+    ),
+    of_query(
+        "records_out_total",
+        "counter",
+        "Records written, including those to the query's repartition topics.",
+        lambda q: q.traffic.records_out,
+    ),
+    of_query(
+        "records_in_per_second",
+        "gauge",
+        "Records read per second, over the last half minute.",
+        lambda q: q.traffic.in_per_second,
+    ),
+    of_query(
+        "records_out_per_second",
+        "gauge",
+        "Records written per second, over the last half minute.",
+        lambda q: q.traffic.out_per_second,
+    ),
+    of_query(
+        "late_rows_total",
+        "counter",
+        "Rows dropped because their window had closed.",
+        lambda q: q.traffic.late,
+    ),
+    Family(
+        "millstream_query_problems_total",
+        "counter",
+        "Rows in the processing log by kind, including late ones: dropped, or NULL where an "
+        "expression failed.",
+        ("query", "kind"),
+        _problems,
+    ),
+    of_query("runs_total", "counter", "Batches processed.", lambda q: q.runs),
+    of_query(
+        "last_run_timestamp_seconds",
+        "gauge",
+        "When records were last processed; absent before the first.",
+        lambda q: None if q.last_run_ms is None else q.last_run_ms / 1000,
+    ),
+    of_query(
+        "lag_records",
+        "gauge",
+        "Records not yet processed; absent while the end of a partition is unknown.",
+        lambda q: q.lag,
+    ),
+    Family(
+        "millstream_query_partition_lag_records",
+        "gauge",
+        "Records of one partition not yet processed; absent while its end is unknown.",
+        ("query", "topic", "partition"),
+        _of_partition("lag"),
+    ),
+    Family(
+        "millstream_query_partition_offset",
+        "gauge",
+        "The offset up to which a partition is processed.",
+        ("query", "topic", "partition"),
+        _of_partition("position"),
+    ),
+    of_query("commits_total", "counter", "Commits that succeeded.", lambda q: q.commits.count),
+    Family(
+        "millstream_query_commit_duration_seconds",
+        "histogram",
+        "Duration of the commits, from flushing the outputs to committing the state.",
+        ("query", "le"),
+        _commit_times,
+    ),
+    of_query(
+        "commit_wait_seconds",
+        "gauge",
+        "How long the oldest work of the last commit waited for it.",
+        lambda q: q.commits.wait_ms / 1000,
+    ),
+    of_query(
+        "commit_wait_max_seconds",
+        "gauge",
+        "The longest such wait.",
+        lambda q: q.commits.wait_max_ms / 1000,
+    ),
+    of_query(
+        "reopened_total",
+        "counter",
+        "How often the query was reopened from its last commit, discarding everything in memory.",
+        lambda q: q.commits.reopened,
+    ),
+)
+BACKFILL: tuple[Family, ...] = (
+    of_backfill(
+        "done",
+        "Records read or, on Spark, tasks completed by a back-fill job; absent after its end.",
+        lambda stage: stage.done,
+    ),
+    of_backfill("size", "Records or tasks of the stage in total.", lambda stage: stage.total),
+)
+RESTORATION: tuple[Family, ...] = (
+    of_query(
+        "restored_records_total", "counter", "Changelog records replayed.", lambda q: q.restored
+    ),
+    of_query(
+        "restore_left_records",
+        "gauge",
+        "Changelog records left to replay; absent without a restoration.",
+        _restoring("left"),
+    ),
+    of_query(
+        "restore_total_records",
+        "gauge",
+        "Changelog records of the current restoration; absent without one.",
+        _restoring("total"),
+    ),
+    of_query(
+        "restore_records_per_second",
+        "gauge",
+        "Speed of the restoration over the last half minute; absent without one.",
+        _restoring("per_second"),
+    ),
+    of_query(
+        "restore_eta_seconds",
+        "gauge",
+        "Estimated time until the end of the restoration; absent while it is unknown.",
+        _restoring("eta_seconds"),
+    ),
+)
+SUB_TOPOLOGY: tuple[Family, ...] = (
+    of_sub_topology("tasks", "gauge", "Open tasks.", lambda s: s.tasks),
+    of_sub_topology("records_in_total", "counter", "Records read.", lambda s: s.traffic.records_in),
+    of_sub_topology(
+        "records_out_total", "counter", "Records written.", lambda s: s.traffic.records_out
+    ),
+    of_sub_topology(
+        "changes_total",
+        "counter",
+        "Records appended to the changelog.",
+        lambda s: s.traffic.changes,
+    ),
+    of_sub_topology(
+        "late_rows_total",
+        "counter",
+        "Rows dropped because their window had closed.",
+        lambda s: s.traffic.late,
+    ),
+    of_sub_topology(
+        "problems_total",
+        "counter",
+        "Rows with any other entry in the processing log.",
+        lambda s: s.traffic.problems,
+    ),
+    of_sub_topology(
+        "lag_records",
+        "gauge",
+        "Records not yet processed; absent while the end of a partition is unknown.",
+        lambda s: s.lag,
+    ),
+    of_sub_topology(
+        "restore_left_records",
+        "gauge",
+        "Changelog records left to replay.",
+        lambda s: s.to_restore,
+    ),
+)
+SECTIONS = {
+    "The engine and its process": ENGINE,
+    "Each query": QUERY,
+    "Each query's restoration of state": RESTORATION,
+    "Each sub-topology of a query": SUB_TOPOLOGY,
+    "Each stage of a back-fill": BACKFILL,
+}
+FAMILIES: tuple[Family, ...] = tuple(family for part in SECTIONS.values() for family in part)

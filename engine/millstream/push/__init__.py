@@ -1,0 +1,1 @@
+"""Push queries and PRINT: rows that a client gets as they arrive."""

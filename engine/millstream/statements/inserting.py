@@ -1,0 +1,268 @@
+"""INSERT INTO … VALUES and COPY … FROM: append the rows of a client to a topic."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.catalog.catalog import Catalog
+from millstream.catalog.source import Source
+from millstream.ddl.topics import refuse_internal
+from millstream.formats.codec import EncodeSpec, encode
+from millstream.formats.partition import partition_of
+from millstream.log.log import Appended
+from millstream.model import refusals
+from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
+from millstream.model.errors import RecordError, StatementError
+from millstream.model.event_time import LATEST
+from millstream.model.nearest import did_you_mean
+from millstream.model.physical import arrow_type, physical_names
+from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.settings import EngineSettings
+from millstream.model.types import BIGINT
+from millstream.plan.places import placed
+from millstream.query.results import Done
+from millstream.query.session import Session
+from millstream.statements import wordings
+from millstream.statements.constants import constant_row
+from millstream.statements.inserts import Inserts
+from millstream.statements.loading import load_batches
+from millstream_parser.statements import CopyFrom, InsertValues
+
+_ROWTIME = Column("ROWTIME", BIGINT)
+_REJECTS_SHOWN = 5
+_OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
+
+
+def insert_values(statement: InsertValues, script: str, inserts: Inserts, session: Session) -> Done:
+    """Execute INSERT INTO … VALUES. The record is durable when this returns."""
+    row = row_to_insert(statement, script, inserts.registry.catalog, inserts, session)
+    append(row.source, row.values, pa.array([row.time], pa.int64()), inserts)
+    session.inserted = True
+    return Done("1 row inserted")
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRow:
+    """A record to append: its values by column, and its timestamp in ms."""
+
+    source: Source
+    values: dict[str, pa.ChunkedArray]
+    time: int
+
+
+def row_to_insert(
+    statement: InsertValues, script: str, catalog: Catalog, inserts: Inserts, session: Session
+) -> InsertRow:
+    """The record that INSERT INTO … VALUES appends to a stream or table of a catalog. Raises
+    StatementError if the source accepts no inserts, or a value does not fit its column."""
+    if not session.flag("ksql.insert.into.values.enabled"):
+        raise wordings.INSERTS_DISABLED()
+    source = catalog.find(statement.target)
+    if source is None:
+        raise wordings.INSERT_INTO_UNKNOWN(
+            name=statement.target, hint=catalog.spelling_hint(statement.target)
+        )
+    refuse_insert(source, "insert values into", catalog, inserts.registry.settings)
+    columns = target_columns(
+        source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
+    )
+    row = constant_row(columns, statement.values, script, catalog.types, inserts.registry)
+    values = dict(zip((column.name for column in columns), row.columns, strict=True))
+    if source.kind is SourceKind.TABLE:
+        for key in source.schema.key:
+            if key.name not in values or values[key.name][0].as_py() is None:
+                raise wordings.PRIMARY_KEY_NOT_INSERTED(source=source.name, key=key.name)
+    time = values.pop("ROWTIME", None)
+    rowtime = inserts.clock() if time is None or time[0].as_py() is None else time[0].as_py()
+    if not 0 <= rowtime <= LATEST:
+        written = zip(columns, statement.values, strict=True)
+        with placed(next((tree for column, tree in written if column is _ROWTIME), None), script):
+            raise rowtime_error(rowtime)
+    return InsertRow(source, values, rowtime)
+
+
+def rowtime_error(rowtime: int) -> StatementError:
+    """The error for a ROWTIME outside the range of record timestamps."""
+    if rowtime < 0:
+        return wordings.ROWTIME_NEGATIVE(rowtime=rowtime)
+    return wordings.ROWTIME_TOO_LATE(latest=LATEST, rowtime=rowtime)
+
+
+def copy_from(statement: CopyFrom, inserts: Inserts, session: Session) -> Done:
+    """Execute COPY … FROM a local file. Rows that cannot be read are skipped; the result gives
+    their number, and the reasons for the first of them."""
+    if not session.local:
+        raise wordings.COPY_OVER_NETWORK()
+    source = inserts.registry.catalog.source(statement.target)
+    refuse_insert(source, "copy into", inserts.registry.catalog, inserts.registry.settings)
+    options = {name: str(value) for name, value in statement.properties}
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        raise wordings.COPY_PROPERTY(
+            unknown=unknown[0], hint=f"Its properties are {', '.join(_OPTIONS)}."
+        )
+    rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else inserts.clock()
+    copied = 0
+    rejects: list[object] = []
+    schema, file_format = insertable_schema(source), options.get("FORMAT")
+    null = options.get("NULLSTR", "")
+    for loaded in load_batches(statement.path, schema, format=file_format, null=null):
+        table = loaded.table
+        columns = {name: table.column(name) for name in table.column_names}
+        if table.num_rows:
+            append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), inserts)
+        copied += table.num_rows
+        session.inserted = True
+        rejects.extend(loaded.rejects)
+        if session.on_copy_progress is not None:
+            session.on_copy_progress(statement.path, copied)
+    message = f"{copied} rows copied into {source.name}"
+    if rejects:
+        shown = "; ".join(map(str, rejects[:_REJECTS_SHOWN]))
+        message += f"; {len(rejects)} rows could not be read: {shown}"
+    return Done(message)
+
+
+def _rowtime(text: str) -> int:
+    """Parse ms since the epoch, or ISO-8601 text, which is UTC unless it has an offset."""
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise wordings.ROWTIME_UNREADABLE(
+            text=text, hint="Write it like 2013-01-01T00:00:00."
+        ) from None
+    aware = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    return round(aware.timestamp() * 1000)
+
+
+def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, inserts: Inserts) -> int:
+    """Encode rows in the source's formats, and append each to the partition of its key.
+
+    `columns` are by column name; missing ones are NULL. Returns the number of records.
+    """
+    count = len(time)
+    schema = insertable_schema(source)
+    names = physical_names(schema.names)
+    table = pa.table(
+        [
+            columns.get(column.name, pa.nulls(count, arrow_type(column.type)))
+            for column in schema.columns
+        ],
+        names=list(names),
+    )
+    cursor = inserts.registry.store.cursor()
+    try:
+        spec = EncodeSpec(source.key_format, source.value_format, schema, None)
+        encoded = encode(cursor, table, spec, source.topic)
+    finally:
+        cursor.close()
+    if encoded.problems:
+        reason = encoded.problems[0].message
+        raise RecordError(f"A row cannot be written to {source.name}: {reason}")
+    topic = inserts.registry.log.topic(source.topic)
+    if topic is None:
+        raise refusals.UNKNOWN_TOPIC(topic=source.topic)
+    raw = pa.table(
+        [
+            pa.array(np.zeros(count, np.int64)),
+            time,
+            encoded.key,
+            encoded.value,
+            pa.nulls(count, HEADER_TYPE),
+        ],
+        schema=RAW_SCHEMA,
+    )
+    inserts.writer.append(_split_by_partition(raw, encoded.key, source.topic, topic.partitions))
+    return count
+
+
+def _split_by_partition(
+    raw: pa.Table, keys: pa.Array, topic: str, partitions: int
+) -> list[Appended[pa.Table]]:
+    """Split records by partition. Records without a key are spread over all partitions."""
+    if partitions == 1:
+        return [Appended(topic, 0, raw, raw.num_rows, raw.nbytes)]
+    partition_of_row = partition_of(keys, partitions)
+    times = raw["timestamp"].to_numpy()
+    partition_of_row = np.where(
+        partition_of_row < 0,
+        (np.arange(len(partition_of_row)) + times) % partitions,
+        partition_of_row,
+    )
+    appends = []
+    for partition in np.unique(partition_of_row):
+        records = raw.filter(pc.equal(pa.array(partition_of_row), int(partition)))
+        appends.append(Appended(topic, int(partition), records, records.num_rows, records.nbytes))
+    return appends
+
+
+def insertable_schema(source: Source) -> Schema:
+    """The columns of a source that a client can insert: all but the headers."""
+    return Schema(
+        tuple(column for column in source.schema.columns if column.role is not Role.HEADERS)
+    )
+
+
+def refuse_insert(source: Source, action: str, catalog: Catalog, settings: EngineSettings) -> None:
+    """Raise StatementError if clients may not append rows to a source. `action` is the verb of the
+    error message."""
+    noun = source.kind.value.lower()
+    if source.kind is SourceKind.TABLE and source.query_id in catalog.queries:
+        raise wordings.INSERT_INTO_COMPUTED(
+            action=action,
+            noun=noun,
+            source=source.name,
+            query_id=source.query_id,
+            hint="Insert into its sources, or terminate the query first.",
+        )
+    if source.read_only:
+        raise wordings.INSERT_INTO_READ_ONLY(action=action, noun=noun, source=source.name)
+    if source.window is not None:
+        raise wordings.INSERT_INTO_WINDOWED(
+            action=action, hint=f"The keys of {source.name} are windowed."
+        )
+    refuse_internal(settings, source.topic, action)
+
+
+def target_columns(
+    source: Source, names: Sequence[str], values: int, statement: str
+) -> list[Column]:
+    """The columns of a column list, which may include ROWTIME; all insertable columns if the list
+    is empty. Raises StatementError unless there are as many as `values`."""
+    schema = insertable_schema(source)
+    read_only = {column.name for column in source.schema.headers}.intersection(names)
+    if read_only:
+        listed = dict.fromkeys(name for name in names if name in read_only)
+        raise wordings.INSERTED_HEADER(names=", ".join(listed))
+    columns = [_target_column(name, source, schema) for name in names] or list(schema.columns)
+    if len(set(names)) < len(names):
+        raise wordings.INSERTED_TWICE(statement=statement)
+    if len(columns) != values:
+        raise refusals.VALUE_COUNT(
+            source=source.name,
+            columns=", ".join(f"`{column.name}`" for column in columns),
+            count=values,
+        )
+    return columns
+
+
+def _target_column(name: str, source: Source, schema: Schema) -> Column:
+    if name == "ROWTIME":
+        return _ROWTIME
+    if name in ("ROWPARTITION", "ROWOFFSET"):
+        raise wordings.INSERTED_PSEUDO_COLUMN(name=name, hint="The log assigns it.")
+    column = schema.find(name)
+    if column is None:
+        raise refusals.UNKNOWN_INSERT_COLUMN(
+            column=name,
+            hint=did_you_mean(name, schema.names, f"The columns are {', '.join(schema.names)}."),
+        )
+    return column

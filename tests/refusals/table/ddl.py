@@ -1,0 +1,48 @@
+"""What is refused of changes of the catalog, one statement or more for each template."""
+
+from __future__ import annotations
+
+from tests.refusals.table.row import Refused, without
+
+ROWS = (
+    Refused(
+        "CREATE OR REPLACE STREAM «heads» AS SELECT * FROM orders;",
+        "ddl.REPLACED_WITHOUT_QUERY",
+        {"noun": "stream", "existing": "HEADS"},
+    ),
+    Refused(
+        (
+            "CREATE OR REPLACE STREAM «large» WITH (BACKFILL='duckdb') AS SELECT * FROM "
+            "orders WHERE amount > 10;"
+        ),
+        "ddl.STREAM_RECOMPUTED",
+        {"name": "LARGE"},
+    ),
+    Refused(
+        (
+            "CREATE OR REPLACE TABLE «spent» WITH (BACKFILL='duckdb') AS SELECT who, "
+            "SUM(total) AS total FROM spent GROUP BY who;"
+        ),
+        "ddl.TABLE_FROM_ITSELF",
+        {"name": "SPENT"},
+    ),
+    Refused(
+        "TERMINATE «CST_USERS_2»;",
+        "ddl.QUERY_OF_SOURCE_TABLE",
+        {"wanted": "CST_USERS_2"},
+    ),
+    Refused(
+        "CREATE OR REPLACE STREAM «large» AS SELECT * FROM orders;",
+        "ddl.REPLACING_DISABLED",
+        {"kind": "stream", "statement": "LARGE"},
+        given=without("ksql.create.or.replace.enabled"),
+    ),
+    Refused(
+        (
+            "CREATE STREAM x (a INT) WITH (KAFKA_TOPIC=«'_millstream_x'», "
+            "VALUE_FORMAT='JSON', PARTITIONS=1);"
+        ),
+        "ddl.INTERNAL_TOPIC",
+        {"action": "create", "topic": "_millstream_x"},
+    ),
+)
