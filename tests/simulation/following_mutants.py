@@ -57,8 +57,8 @@ class Trusting(QueryRunner[Any]):
 
     def _open(self, now: int) -> None:
         super()._open(now)
-        for stage in self.stages:
-            for task in stage.tasks.values():
+        for runner in self.runners:
+            for task in runner.tasks.values():
                 task.target = task.restored
                 task.arrive()
         self._settle_state()

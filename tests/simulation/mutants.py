@@ -232,12 +232,12 @@ class LocalFirst(QueryRunner[Any]):
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
-        for stage in self.stages:
-            ahead = stage.changelog_positions()
+        for runner in self.runners:
+            ahead = runner.changelog_positions()
             for output in flushed:
-                if output.topic == stage.spec.changelog:
+                if output.topic == runner.spec.changelog:
                     ahead[output.partition] += output.count
-            stage.spec.executor.commit(ahead)
+            runner.spec.executor.commit(ahead)
         return super()._transact(flushed, positions)
 
 
@@ -249,14 +249,14 @@ class AskedPosition(QueryRunner[Any]):
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
         outcome = super()._transact(flushed, positions)
-        for stage in self.stages:
-            if stage.spec.changelog is not None and outcome is Outcome.COMMITTED:
-                for task in stage.tasks.values():
-                    end = self.log.end_offset(stage.spec.changelog, task.id.partition)
+        for runner in self.runners:
+            if runner.spec.changelog is not None and outcome is Outcome.COMMITTED:
+                for task in runner.tasks.values():
+                    end = self.log.end_offset(runner.spec.changelog, task.id.partition)
                     added = sum(
                         one.count
                         for one in flushed
-                        if (one.topic, one.partition) == (stage.spec.changelog, task.id.partition)
+                        if (one.topic, one.partition) == (runner.spec.changelog, task.id.partition)
                     )
                     task.restored = end - added
         return outcome
@@ -274,11 +274,11 @@ class PositionsFirst(QueryRunner[Any]):
         self.collector.writer.append((*self.collector.pending, *flushed))
         return outcome
 
-    def _deliver(self, stage: SubTopologyRunner[Any], result: RunResult[Any]) -> None:
+    def _deliver(self, runner: SubTopologyRunner[Any], result: RunResult[Any]) -> None:
         if self.spec.guarantee is Guarantee.AT_LEAST_ONCE:
             self.collector.pending.extend(result.outputs)
             return
-        super()._deliver(stage, result)
+        super()._deliver(runner, result)
 
 
 class KeptOutputs(QueryRunner[Any]):
@@ -304,17 +304,17 @@ class MemoryAfterDoubt(QueryRunner[Any]):
     """After a commit in doubt, continues with the state in memory from the committed positions."""
 
     def _retry(self, now: int, error: Exception) -> None:
-        if not any(stage.tasks for stage in self.stages):
+        if not any(runner.tasks for runner in self.runners):
             super()._retry(now, error)
             return
         self.collector.pending.clear()
         self.dirty = False
         self.collector.open()
         self.committed = self.log.positions(self.spec.group)
-        for stage in self.stages:
-            stage.buffer.clear()
-            for topic_partition in stage.positions:
-                stage.positions[topic_partition] = self.committed.get(topic_partition, 0)
+        for runner in self.runners:
+            runner.buffer.clear()
+            for topic_partition in runner.positions:
+                runner.positions[topic_partition] = self.committed.get(topic_partition, 0)
 
 
 class BlindRecovery(QueryRunner[Any]):
@@ -323,10 +323,10 @@ class BlindRecovery(QueryRunner[Any]):
     def _open(self, now: int) -> None:
         before = dict(self.committed)
         super()._open(now)
-        for stage in self.stages:
-            for topic_partition in stage.positions:
-                stage.positions[topic_partition] = before.get(
-                    topic_partition, stage.positions[topic_partition]
+        for runner in self.runners:
+            for topic_partition in runner.positions:
+                runner.positions[topic_partition] = before.get(
+                    topic_partition, runner.positions[topic_partition]
                 )
 
 
@@ -335,8 +335,8 @@ class ShortRestore(QueryRunner[Any]):
 
     def _open(self, now: int) -> None:
         super()._open(now)
-        for stage in self.stages:
-            for task in stage.tasks.values():
+        for runner in self.runners:
+            for task in runner.tasks.values():
                 task.target = max(task.restored, task.target - 3)
                 task.arrive()
 
@@ -345,8 +345,8 @@ class HastyRun(QueryRunner[Any]):
     """Runs tasks whose changelog is not replayed yet."""
 
     def _restore(self) -> None:
-        for stage in self.stages:
-            for task in stage.tasks.values():
+        for runner in self.runners:
+            for task in runner.tasks.values():
                 task.restored = task.target
                 task.arrive()
         super()._restore()
@@ -400,10 +400,10 @@ class EarlyTruncation(QueryRunner[Any]):
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
-        for stage in self.stages:
-            for partition in stage.spec.executor.snapshots().complete:
-                start = stage.snapshot_starts[partition]
-                self.log.truncate(str(stage.spec.changelog), partition, start)
+        for runner in self.runners:
+            for partition in runner.spec.executor.snapshots().complete:
+                start = runner.snapshot_starts[partition]
+                self.log.truncate(str(runner.spec.changelog), partition, start)
         return super()._transact(flushed, positions)
 
 
@@ -413,10 +413,10 @@ class LateSnapshotStart(QueryRunner[Any]):
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
-        for stage in self.stages:
-            for partition in stage.spec.executor.snapshots().complete:
-                end = self.log.end_offset(str(stage.spec.changelog), partition)
-                stage.snapshot_starts[partition] = end
+        for runner in self.runners:
+            for partition in runner.spec.executor.snapshots().complete:
+                end = self.log.end_offset(str(runner.spec.changelog), partition)
+                runner.snapshot_starts[partition] = end
         return super()._transact(flushed, positions)
 
 
@@ -434,8 +434,8 @@ class YoungerRows(QueryRunner[Any]):
     """Reads separate channels before the joint one, whose rows were sent earlier."""
 
     def _open(self, now: int) -> None:
-        for stage in self.stages:
-            stage.channels.__class__ = PassingChannels
+        for runner in self.runners:
+            runner.channels.__class__ = PassingChannels
         super()._open(now)
 
 
@@ -443,8 +443,8 @@ class HastyGathering(QueryRunner[Any]):
     """Sends together while something is left that tasks have sent apart."""
 
     def _open(self, now: int) -> None:
-        for stage in self.stages:
-            stage.channels.__class__ = FullChannels
+        for runner in self.runners:
+            runner.channels.__class__ = FullChannels
         super()._open(now)
 
 

@@ -100,7 +100,7 @@ def query_metrics(
 ) -> QueryMetrics:
     """The metrics of one running query. `problems`: the counts of its rows that had one."""
     counters = status.metrics
-    subs = tuple(_sub_topology(status, stage, samples) for stage in status.stages)
+    subs = tuple(_sub_topology(status, sub, samples) for sub in status.sub_topologies)
     return QueryMetrics(
         query_id=status.query_id,
         type=PUSH if status.transient else PERSISTENT,
@@ -129,20 +129,20 @@ def query_metrics(
 
 
 def _sub_topology(
-    status: QueryStatus, stage: SubTopologyStatus, samples: Samples
+    status: QueryStatus, sub: SubTopologyStatus, samples: Samples
 ) -> SubTopologyMetrics:
-    own = stage.metrics
-    per_second = rates(samples, (status.query_id, stage.index))
+    own = sub.metrics
+    per_second = rates(samples, (status.query_id, sub.index))
     return SubTopologyMetrics(
-        index=stage.index,
-        inputs=stage.inputs,
-        outputs=stage.outputs,
-        tasks=stage.tasks,
+        index=sub.index,
+        inputs=sub.inputs,
+        outputs=sub.outputs,
+        tasks=sub.tasks,
         traffic=Traffic(
             own.records_in, own.records_out, *per_second, own.changes, own.late, own.problems
         ),
-        lag=_known(stage.lag),
-        to_restore=stage.to_restore,
+        lag=_known(sub.lag),
+        to_restore=sub.to_restore,
     )
 
 

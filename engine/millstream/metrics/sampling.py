@@ -118,9 +118,9 @@ def counts_of(
             left,
             max(left, replay) if left else 0,
         )
-        for stage in status.stages:
-            own = stage.metrics
-            counts[status.query_id, stage.index] = Counts(own.records_in, own.records_out)
+        for sub in status.sub_topologies:
+            own = sub.metrics
+            counts[status.query_id, sub.index] = Counts(own.records_in, own.records_out)
     return counts
 
 

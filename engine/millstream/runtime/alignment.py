@@ -26,18 +26,18 @@ class SubTopologyTopics:
 
 @dataclass(frozen=True, slots=True)
 class QueryTopics:
-    """The topics that a query reads and writes, without its internal ones. `stages`: its
+    """The topics that a query reads and writes, without its internal ones. `sub_topologies`: its
     sub-topologies in the order of the data."""
 
     query_id: str
     inputs: frozenset[str]
     outputs: frozenset[str]
-    stages: tuple[SubTopologyTopics, ...] = ()
+    sub_topologies: tuple[SubTopologyTopics, ...] = ()
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
         """All partitions that its tasks read, on any instance."""
-        return frozenset().union(*(stage.partitions for stage in self.stages))
+        return frozenset().union(*(sub.partitions for sub in self.sub_topologies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ def read_up_to(
     there. Another sub-topology may have to wait for rows that its query has not moved yet."""
     return {
         partition: bounds[partition]
-        for stage in query.stages
-        if stage.partitions <= bounds.keys()
-        for partition in stage.partitions
+        for sub in query.sub_topologies
+        if sub.partitions <= bounds.keys()
+        for partition in sub.partitions
     }
 
 
@@ -145,8 +145,8 @@ def moved_up_to(
     """The repartition topic partitions without a bound whose writing sub-topologies have read all
     of their input up to `bounds`: their bound is the log's current end."""
     read = {partition for partition, end in bounds.items() if positions.get(partition, -1) >= end}
-    moving = (stage for stage in query.stages if not stage.partitions <= read)
-    still_written = frozenset().union(*(stage.outputs for stage in moving))
+    moving = (sub for sub in query.sub_topologies if not sub.partitions <= read)
+    still_written = frozenset().union(*(sub.outputs for sub in moving))
     return frozenset(
         partition
         for partition in query.partitions - bounds.keys()
@@ -157,7 +157,7 @@ def moved_up_to(
 def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
     """The external topics of a query."""
     spec = execution.spec
-    stages = tuple(
+    sub_topologies = tuple(
         SubTopologyTopics(
             frozenset(executor.inputs),
             frozenset(executor.outputs),
@@ -167,9 +167,9 @@ def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
         )
         for executor in spec.executors
     )
-    inputs = frozenset().union(*(stage.inputs for stage in stages)) - spec.repartitions
-    outputs = frozenset().union(*(stage.outputs for stage in stages)) - spec.repartitions
-    return QueryTopics(spec.query_id, inputs, outputs, stages)
+    inputs = frozenset().union(*(sub.inputs for sub in sub_topologies)) - spec.repartitions
+    outputs = frozenset().union(*(sub.outputs for sub in sub_topologies)) - spec.repartitions
+    return QueryTopics(spec.query_id, inputs, outputs, sub_topologies)
 
 
 def reached_by(execution: QueryRunner[Batch]) -> Reached:
@@ -177,7 +177,7 @@ def reached_by(execution: QueryRunner[Batch]) -> Reached:
     return Reached(
         execution.state,
         execution.retry_state.error,
-        frozenset(task.id.partition for task in execution.stages.tasks()),
+        frozenset(task.id.partition for task in execution.runners.tasks()),
         execution.positions(),
         not execution.dirty,
     )

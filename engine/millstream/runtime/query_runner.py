@@ -62,7 +62,7 @@ class QueryRunner(Generic[Batch]):
         self.reader: Reader[Batch] = DirectReader(log)
         self.settings = settings
         self.report = report
-        self.stages = SubTopologyRunners(spec)
+        self.runners = SubTopologyRunners(spec)
         self.state = QueryState.OPENING
         self.metrics = Metrics()
         self.pause_wanted = False
@@ -149,11 +149,11 @@ class QueryRunner(Generic[Batch]):
             self.collector.open()
         check_topics(self.log, self.spec.topics)
         self.reader = self.log.reader()
-        topic_partitions = self.stages.inputs_of(owned)
+        topic_partitions = self.runners.inputs_of(owned)
         self.committed = (
             {} if self.spec.transient else self.log.positions(self.spec.group, topic_partitions)
         )
-        self.stages.open(self.log, self.committed, self.spec.start, owned)
+        self.runners.open(self.log, self.committed, self.spec.start, owned)
         # The first commit stores a start position that was passed in, even without records.
         missing = self.spec.start.keys() - self.committed.keys()
         self.dirty = not missing.isdisjoint(self.positions())
@@ -163,7 +163,7 @@ class QueryRunner(Generic[Batch]):
 
     def _restore(self) -> bool:
         """Replay one read; returns whether it had any records."""
-        count = self.stages.restore(self.log, self.reader, self.settings.restore_records)
+        count = self.runners.restore(self.log, self.reader, self.settings.restore_records)
         if count is None:
             return False
         self.metrics.restored += count
@@ -171,7 +171,7 @@ class QueryRunner(Generic[Batch]):
         return True
 
     def _settle_state(self) -> None:
-        if self.stages.running:
+        if self.runners.running:
             if self.metrics.restored:
                 # The changelogs are not needed any more.
                 self.reader.close()
@@ -184,11 +184,11 @@ class QueryRunner(Generic[Batch]):
         reads what was just sent, ordered by time with its other input."""
         progress = False
         self._look_at_upstreams(now)
-        for stage in self.stages:
-            if not self._poll(stage, now):
+        for runner in self.runners:
+            if not self._poll(runner, now):
                 return progress
-            if stage.buffered and not stage.awaiting:
-                progress = self._run(stage, now) or progress
+            if runner.buffered and not runner.awaiting:
+                progress = self._run(runner, now) or progress
         if not progress and not self.dirty:
             self._rest(now)
         return progress
@@ -197,15 +197,15 @@ class QueryRunner(Generic[Batch]):
         """The query is idle."""
         if self._passed():
             self.dirty, self.dirty_since = True, now
-        elif self.stages.scattered and now >= self.next_gathering:
+        elif self.runners.scattered and now >= self.next_gathering:
             self.next_gathering = now + self.settings.lag_interval_ms
             with suppress(UnavailableError):
-                self.stages.gather(self.log)
+                self.runners.gather(self.log)
 
     def _passed(self) -> bool:
         """Whether only transaction markers were read since the last commit, and other instances
         watch the query's position."""
-        if not self.stages.remote_upstreams.watched:
+        if not self.runners.remote_upstreams.watched:
             return False
         return any(
             at > self.committed.get(topic_partition, 0)
@@ -214,18 +214,18 @@ class QueryRunner(Generic[Batch]):
 
     def _look_at_upstreams(self, now: int) -> None:
         """Check whether tasks of other instances, whose rows come here, are behind."""
-        remote_upstreams = self.stages.remote_upstreams
+        remote_upstreams = self.runners.remote_upstreams
         wanted = remote_upstreams.wanted(now)
         lag = self.holding.lag(wanted) if wanted else None
         if lag is not None:
             remote_upstreams.told(lag, now + self.settings.lag_interval_ms)
 
-    def _poll(self, stage: SubTopologyRunner[Batch], now: int) -> bool:
+    def _poll(self, runner: SubTopologyRunner[Batch], now: int) -> bool:
         """Whether the log was readable."""
-        room = self.settings.max_buffered_bytes - self.stages.buffered_bytes
+        room = self.settings.max_buffered_bytes - self.runners.buffered_bytes
         try:
             if room > 0:
-                stage.poll(self.reader, self.settings, room)
+                runner.poll(self.reader, self.settings, room)
         except UnavailableError as error:
             if not self.spec.retried:
                 raise
@@ -235,19 +235,19 @@ class QueryRunner(Generic[Batch]):
         self.retry_state.over()
         return True
 
-    def _run(self, stage: SubTopologyRunner[Batch], now: int) -> bool:
-        result, moved = stage.run()
+    def _run(self, runner: SubTopologyRunner[Batch], now: int) -> bool:
+        result, moved = runner.run()
         self.metrics.runs += 1
-        self.metrics.records_in = self.stages.records_in
+        self.metrics.records_in = self.runners.records_in
         self.metrics.last_run = now if moved else self.metrics.last_run
         if not self.dirty:
             self.dirty = moved > 0 or result.productive
             self.dirty_since = now
-        self._deliver(stage, result)
-        stage.watermark.ran(result, held=self.collector.holds)
+        self._deliver(runner, result)
+        runner.watermark.ran(result, held=self.collector.holds)
         return moved > 0
 
-    def _deliver(self, stage: SubTopologyRunner[Batch], result: RunResult[Batch]) -> None:
+    def _deliver(self, runner: SubTopologyRunner[Batch], result: RunResult[Batch]) -> None:
         if result.problems:
             self.metrics.problems += len(result.problems)
             self.report(self.spec.query_id, result.problems)
@@ -266,19 +266,19 @@ class QueryRunner(Generic[Batch]):
     def _commit(self, now: int) -> bool:
         """Commit everything done so far; if the outcome is in doubt, start over."""
         self.commit_began = self.settings.stopwatch()
-        flushed = self.stages.flush()
+        flushed = self.runners.flush()
         records = tuple(output for outputs in flushed for output in outputs)
         if self.spec.transient:
             self.collector.hand_out(records)
-            self.metrics.records_out += self.stages.settle_transient(flushed)
+            self.metrics.records_out += self.runners.settle_transient(flushed)
             return self._committed(now)
-        self.stages.begin_snapshots(self.log)
+        self.runners.begin_snapshots(self.log)
         positions = self.positions()
         if self._transact(records, positions) is not Outcome.COMMITTED:
             self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
             return True
         self.committed = positions
-        self.metrics.records_out += self.stages.settle(flushed)
+        self.metrics.records_out += self.runners.settle(flushed)
         self._forget_consumed()
         return self._committed(now)
 
@@ -301,12 +301,12 @@ class QueryRunner(Generic[Batch]):
 
     def positions(self) -> dict[TopicPartition, int]:
         """How far each input partition is processed."""
-        return self.stages.positions()
+        return self.runners.positions()
 
     def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
         """See `SubTopologyRunner.end_at`."""
-        for stage in self.stages:
-            stage.end_at(bounds)
+        for runner in self.runners:
+            runner.end_at(bounds)
 
     @property
     def buffered(self) -> int:
@@ -317,14 +317,14 @@ class QueryRunner(Generic[Batch]):
     def _forget_consumed(self) -> None:
         """Deletion can happen at any later time, so a busy log is no error."""
         with suppress(UnavailableError):
-            self.stages.forget(self.log)
+            self.runners.forget(self.log)
 
     # ---- pausing, failing, closing -----------------------------------------------------------
 
     def _pause(self, now: int) -> None:
         if self.dirty:
             self._commit(now)
-        for task in self.stages.tasks():
+        for task in self.runners.tasks():
             task.suspend()
         self.state = QueryState.PAUSED
 
@@ -334,7 +334,7 @@ class QueryRunner(Generic[Batch]):
         self.retry_state.retry_now()
         if self.state not in (QueryState.PAUSED, QueryState.ERROR):
             return
-        tasks = self.stages.tasks()
+        tasks = self.runners.tasks()
         for task in tasks:
             task.resume()
         self.state = QueryState.RESTORING if tasks else QueryState.OPENING
@@ -379,10 +379,10 @@ class QueryRunner(Generic[Batch]):
     def discard(self) -> None:
         """Discard everything that is not committed and close the writer."""
         self.dirty = False
-        self.stages.close_tasks()
+        self.runners.close_tasks()
         self.reader.close()
         self.collector.discard()
-        self.stages.discard()
+        self.runners.discard()
 
     def close(self, now: int, *, commit: bool) -> None:
         """Stop for good, committing first if asked to and possible; idempotent."""
@@ -394,7 +394,7 @@ class QueryRunner(Generic[Batch]):
         try:
             self.discard()
         finally:
-            self.stages.close()
+            self.runners.close()
             self.holding.close()
 
     @property
@@ -402,7 +402,7 @@ class QueryRunner(Generic[Batch]):
         """Whether it is idle only because records have not arrived yet."""
         if self.state in STOPPED or self.retry_state.error:
             return False
-        return self.holding.pending or self.stages.awaiting
+        return self.holding.pending or self.runners.awaiting
 
     def wake_at(self, now: int) -> int | None:
         """The time of the next work if nothing happens outside."""

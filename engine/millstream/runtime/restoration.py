@@ -51,13 +51,13 @@ class Restoration(Generic[Batch]):
 
     # ---- what others say and ask --------------------------------------------------------------
 
-    def add_query(self, query_id: str, stages: tuple[FollowSpec[Batch], ...]) -> None:
+    def add_query(self, query_id: str, sub_topologies: tuple[FollowSpec[Batch], ...]) -> None:
         """Register the sub-topologies of a query that have state. Takes ownership of the replicas.
         Raises ConflictError if the id is taken."""
         if query_id in self._queries:
             raise ConflictError(f"The state of query {query_id} is followed already")
         with self._lock:
-            self._queries[query_id] = Followed(query_id, stages)
+            self._queries[query_id] = Followed(query_id, sub_topologies)
 
     def remove_query(self, query_id: str) -> None:
         """Remove a query and close its replicas; its state stays. No error when absent."""

@@ -218,7 +218,7 @@ class QueryStatus:
     lag: Mapping[TopicPartition, int]
     """Records not yet processed; -1 where the log cannot say."""
     metrics: Metrics
-    stages: tuple[SubTopologyStatus, ...]
+    sub_topologies: tuple[SubTopologyStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def status_of(execution: QueryRunner[Batch], ends: Mapping[TopicPartition, int])
         positions=positions,
         lag=lag,
         metrics=replace(execution.metrics),
-        stages=tuple(_stage(stage, lag) for stage in execution.stages),
+        sub_topologies=tuple(_sub_topology(runner, lag) for runner in execution.runners),
     )
 
 
@@ -40,21 +40,23 @@ def tasks_of(execution: QueryRunner[Batch]) -> tuple[TaskStatus, ...]:
     """The tasks of a query that are open here."""
     return tuple(
         TaskStatus(task.id, task.state, _to_restore(task))
-        for stage in execution.stages
-        for task in tuple(stage.tasks.values())
+        for runner in execution.runners
+        for task in tuple(runner.tasks.values())
     )
 
 
-def _stage(stage: SubTopologyRunner[Batch], lag: Mapping[TopicPartition, int]) -> SubTopologyStatus:
-    own = [lag.get(topic_partition, -1) for topic_partition in tuple(stage.positions)]
+def _sub_topology(
+    runner: SubTopologyRunner[Batch], lag: Mapping[TopicPartition, int]
+) -> SubTopologyStatus:
+    own = [lag.get(topic_partition, -1) for topic_partition in tuple(runner.positions)]
     return SubTopologyStatus(
-        stage.index,
-        stage.spec.inputs,
-        stage.spec.outputs,
-        len(stage.tasks),
+        runner.index,
+        runner.spec.inputs,
+        runner.spec.outputs,
+        len(runner.tasks),
         -1 if -1 in own else sum(own),
-        sum(_to_restore(task) for task in tuple(stage.tasks.values())),
-        replace(stage.metrics),
+        sum(_to_restore(task) for task in tuple(runner.tasks.values())),
+        replace(runner.metrics),
     )
 
 

@@ -25,10 +25,10 @@ class SubTopologyRunners(Generic[Batch]):
             for index, executor in enumerate(spec.executors)
         )
         self._repartitions = spec.repartitions
-        sent = {topic: stage for stage in self._all for topic in stage.spec.outputs}
-        for stage in self._all:
-            own = spec.repartitions.intersection(stage.spec.inputs)
-            stage.channels.senders = {topic: sent[topic] for topic in own if topic in sent}
+        sent = {topic: runner for runner in self._all for topic in runner.spec.outputs}
+        for runner in self._all:
+            own = spec.repartitions.intersection(runner.spec.inputs)
+            runner.channels.senders = {topic: sent[topic] for topic in own if topic in sent}
 
     def __iter__(self) -> Iterator[SubTopologyRunner[Batch]]:
         return iter(self._all)
@@ -43,8 +43,8 @@ class SubTopologyRunners(Generic[Batch]):
         owned: Collection[int],
     ) -> None:
         """See `SubTopologyRunner.open`."""
-        for stage in self._all:
-            stage.open(log, committed, start, owned)
+        for runner in self._all:
+            runner.open(log, committed, start, owned)
         self.remote_upstreams.opened(owned)
         self.gather(log)
 
@@ -53,33 +53,33 @@ class SubTopologyRunners(Generic[Batch]):
         left of what was sent through separate channels. Separate channels are for senders that
         advance at different rates."""
         together = self._whole and all(
-            stage.channels.drained(log, stage.tasks, stage.positions) for stage in self._all
+            runner.channels.drained(log, runner.tasks, runner.positions) for runner in self._all
         )
-        for stage in self._all:
-            stage.channels.together = together
+        for runner in self._all:
+            runner.channels.together = together
 
     @property
     def scattered(self) -> bool:
         """Whether tasks still use separate channels that are no longer needed."""
         return self._whole and any(
-            count > 1 and not stage.channels.together
-            for stage in self._all
-            for count in stage.spec.channels.values()
+            count > 1 and not runner.channels.together
+            for runner in self._all
+            for count in runner.spec.channels.values()
         )
 
     @property
     def _whole(self) -> bool:
-        return all(stage.whole for stage in self._all)
+        return all(runner.whole for runner in self._all)
 
     def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
         """What the tasks of these partitions read."""
         return [
-            topic_partition for stage in self._all for topic_partition in stage.inputs_of(owned)
+            topic_partition for runner in self._all for topic_partition in runner.inputs_of(owned)
         ]
 
     def tasks(self) -> list[Task]:
         """All open tasks."""
-        return [task for stage in self._all for task in stage.tasks.values()]
+        return [task for runner in self._all for task in runner.tasks.values()]
 
     @property
     def running(self) -> bool:
@@ -92,10 +92,10 @@ class SubTopologyRunners(Generic[Batch]):
 
         It commits at once because a replay of hours must not start over, and a failing run must
         undo only itself."""
-        for stage in self._all:
-            count = stage.restore(log, reader, max_records)
+        for runner in self._all:
+            count = runner.restore(log, reader, max_records)
             if count is not None:
-                stage.spec.executor.commit(stage.changelog_positions())
+                runner.spec.executor.commit(runner.changelog_positions())
                 return count
         return None
 
@@ -105,73 +105,73 @@ class SubTopologyRunners(Generic[Batch]):
         """How far each input partition is processed; callable from any thread."""
         return {
             topic_partition: at
-            for stage in self._all
-            for topic_partition, at in dict(stage.positions).items()
+            for runner in self._all
+            for topic_partition, at in dict(runner.positions).items()
         }
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes of buffered input."""
-        return sum(stage.buffered_bytes for stage in self._all)
+        return sum(runner.buffered_bytes for runner in self._all)
 
     @property
     def records_in(self) -> int:
         """Records processed since the query was added."""
-        return sum(stage.metrics.records_in for stage in self._all)
+        return sum(runner.metrics.records_in for runner in self._all)
 
     @property
     def awaiting(self) -> bool:
         """Whether the last requested records have not arrived yet."""
-        return any(stage.awaiting for stage in self._all)
+        return any(runner.awaiting for runner in self._all)
 
     # ---- commit ------------------------------------------------------------------------------
 
     def flush(self) -> Flushed[Batch]:
         """See `Executor.flush`."""
-        return [stage.spec.executor.flush() for stage in self._all]
+        return [runner.spec.executor.flush() for runner in self._all]
 
     def begin_snapshots(self, log: Log[Batch]) -> None:
         """See `SubTopologyRunner.begin_snapshots`."""
-        for stage in self._all:
-            stage.begin_snapshots(log)
+        for runner in self._all:
+            runner.begin_snapshots(log)
 
     def settle(self, flushed: Flushed[Batch]) -> int:
         """The log has committed: make the state durable. Returns the number of outputs flushed."""
         written = 0
-        for stage, outputs in zip(self._all, flushed, strict=True):
-            stage.settle_snapshots()
-            written += stage.settle_flush(outputs)
-            stage.spec.executor.commit(stage.changelog_positions())
-            stage.watermark.committed()
+        for runner, outputs in zip(self._all, flushed, strict=True):
+            runner.settle_snapshots()
+            written += runner.settle_flush(outputs)
+            runner.spec.executor.commit(runner.changelog_positions())
+            runner.watermark.committed()
         return written
 
     def settle_transient(self, flushed: Flushed[Batch]) -> int:
         """Make the state durable where no transaction goes with it. Returns the number of outputs
         flushed."""
         written = 0
-        for stage, outputs in zip(self._all, flushed, strict=True):
-            written += stage.settle_flush(outputs)
-            stage.spec.executor.commit(stage.changelog_positions())
+        for runner, outputs in zip(self._all, flushed, strict=True):
+            written += runner.settle_flush(outputs)
+            runner.spec.executor.commit(runner.changelog_positions())
         return written
 
     def forget(self, log: Log[Batch]) -> None:
         """Delete consumed repartition records and changelogs behind snapshots."""
-        for stage in self._all:
-            stage.forget(log, self._repartitions)
+        for runner in self._all:
+            runner.forget(log, self._repartitions)
 
     # ---- the end -----------------------------------------------------------------------------
 
     def close_tasks(self) -> None:
         """Close all tasks and drop the buffered input."""
-        for stage in self._all:
-            stage.close_tasks()
+        for runner in self._all:
+            runner.close_tasks()
 
     def discard(self) -> None:
         """Have all executors discard what is not committed; then raise the first error."""
         failed: list[Exception] = []
-        for stage in self._all:
+        for runner in self._all:
             try:
-                stage.spec.executor.discard()
+                runner.spec.executor.discard()
             except Exception as error:
                 failed.append(error)
         if failed:
@@ -179,5 +179,5 @@ class SubTopologyRunners(Generic[Batch]):
 
     def close(self) -> None:
         """Release the executors."""
-        for stage in self._all:
-            stage.spec.executor.close()
+        for runner in self._all:
+            runner.spec.executor.close()

@@ -28,16 +28,18 @@ be missed."""
 
 def _completed(status: QueryStatus, more: Sequence[Progress], restored: int) -> QueryStatus:
     tasks = (TaskStatus(each.task, TaskState.RESTORING, each.lag) for each in more)
-    stages = (
+    sub_topologies = (
         replace(
-            stage,
-            to_restore=stage.to_restore
-            + sum(each.lag for each in more if each.task.subtopology == stage.index),
+            sub,
+            to_restore=sub.to_restore
+            + sum(each.lag for each in more if each.task.subtopology == sub.index),
         )
-        for stage in status.stages
+        for sub in status.sub_topologies
     )
     metrics = replace(status.metrics, restored=status.metrics.restored + restored)
-    return replace(status, tasks=(*status.tasks, *tasks), stages=tuple(stages), metrics=metrics)
+    return replace(
+        status, tasks=(*status.tasks, *tasks), sub_topologies=tuple(sub_topologies), metrics=metrics
+    )
 
 
 class Restoring:
@@ -75,7 +77,7 @@ class Restoring:
     def add_query(self, store: Store, topology: Topology, functions: Catalogue) -> None:
         """Prepare to follow the changelogs of a query. Its functions must be registered. An earlier
         query of the same id is removed."""
-        stages = tuple(
+        sub_topologies = tuple(
             FollowSpec(
                 sub.index,
                 DuckReplica(store, topology.query_id, sub, functions),
@@ -87,7 +89,7 @@ class Restoring:
         )
         with self._step_lock:
             self._restoration.remove_query(topology.query_id)
-            self._restoration.add_query(topology.query_id, stages)
+            self._restoration.add_query(topology.query_id, sub_topologies)
 
     def remove_query(self, query_id: str) -> None:
         """Release a query's state; does nothing if the query is unknown."""

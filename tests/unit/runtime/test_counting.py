@@ -71,4 +71,4 @@ def test_markers_of_transactions_are_not_records() -> None:
     bench.rest()
     status = bench.status()
     assert dict(status.positions) == {("in", 0): 6}
-    assert status.metrics.records_in == status.stages[0].metrics.records_in == 3
+    assert status.metrics.records_in == status.sub_topologies[0].metrics.records_in == 3

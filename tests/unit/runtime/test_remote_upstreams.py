@@ -215,13 +215,13 @@ def test_an_instance_with_some_tasks_sends_their_rows_separately() -> None:
     two.close()
 
 
-def stage(source: str, target: str, **channels: int) -> ExecutorSpec[Any]:
+def sending(source: str, target: str, **channels: int) -> ExecutorSpec[Any]:
     executor = PureExecutor(REKEY, 2, Disk(), Random(0), 0.0)
     return ExecutorSpec(executor, (source,), 2, outputs=(target,), channels=channels)
 
 
 def elsewhere(*owned: int) -> RemoteUpstreams[Any]:
-    executors = (stage("in", "a"), stage("a", "b", a=3), stage("b", "out", b=3))
+    executors = (sending("in", "a"), sending("a", "b", a=3), sending("b", "out", b=3))
     made = RemoteUpstreams[Any](QuerySpec("Q", "Q", executors, repartitions=frozenset({"a", "b"})))
     made.opened(owned)
     return made

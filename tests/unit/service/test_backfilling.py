@@ -176,7 +176,7 @@ def test_what_it_reads_may_not_become_another_thing(db: Database) -> None:
     fill(db, 0, 6)
     (piece,) = parse_text(COUNTS)
     session = Session(EARLIEST)
-    filled = backfilling.run_backfill(piece.statement, piece, db.engine, session)  # type: ignore[arg-type]
+    filled = backfilling.run_backfill(piece.statement, piece, db.engine.historical, session)  # type: ignore[arg-type]
     db.execute("DROP STREAM orders DELETE TOPIC;")
     db.execute(ORDERS.replace("amount DOUBLE", "amount BIGINT"))
     before = db.engine.log.topics(), db.engine.catalog
