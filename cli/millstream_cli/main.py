@@ -153,7 +153,7 @@ def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
         group_protocol=options.group_protocol,
         session_timeout_ms=options.session_timeout,
         standby_replicas=options.standby_replicas,
-        door=InternalListener(
+        listener=InternalListener(
             options.listen, options.advertised, token=os.environ.get("MILLSTREAM_TOKEN", "")
         ),
     )

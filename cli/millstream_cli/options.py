@@ -85,11 +85,11 @@ def _sharing_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group_options(group)
     group.add_argument(
-        "--listen", default=default.door.address, metavar="HOST:PORT",
+        "--listen", default=default.listener.address, metavar="HOST:PORT",
         help="where to answer pull queries for the others (default: a free port of this machine)",
     )  # fmt: skip
     group.add_argument(
-        "--advertised", default=default.door.advertised, metavar="HOST:PORT",
+        "--advertised", default=default.listener.advertised, metavar="HOST:PORT",
         help="where the others find that, if it is another address",
     )  # fmt: skip
 

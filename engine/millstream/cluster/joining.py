@@ -17,7 +17,7 @@ def join_service(cluster: Cluster, settings: InstanceSettings) -> MembershipThre
     membership = join_peers(
         cluster,
         name,
-        settings.door,
+        settings.listener,
         hosted=lambda query_id: hosted_partitions(cluster, query_id),
         writers=lambda: writer_identities(cluster),
         incarnation=cluster.incarnation,

@@ -32,15 +32,15 @@ class InstanceSettings:
     timeout, it continues with its tasks. Without a name, other instances take them over at once
     when it leaves, and after the timeout when it is killed. `group_protocol`: "classic" or
     "consumer" (KIP-848, where the brokers set the timeout); the same for all instances.
-    `standby_replicas`: how many other instances keep a copy of each task's state. `door`: where it
-    answers pull queries for the others.
+    `standby_replicas`: how many other instances keep a copy of each task's state. `listener`: where
+    it answers pull queries for the others.
     """
 
     instance_id: str = ""
     group_protocol: Literal["classic", "consumer"] = "classic"
     session_timeout_ms: int = 10_000
     standby_replicas: int = 0
-    door: InternalListener = field(default_factory=InternalListener)
+    listener: InternalListener = field(default_factory=InternalListener)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,21 +105,21 @@ def instance_settings(config: ServerConfig) -> InstanceSettings:
         group_protocol="consumer" if config.text("group.protocol") == "consumer" else "classic",
         session_timeout_ms=config.count("session.timeout.ms"),
         standby_replicas=config.count("num.standby.replicas"),
-        door=_door(config),
+        listener=_listener(config),
     )
 
 
-def _door(config: ServerConfig) -> InternalListener:
-    door = InternalListener(
+def _listener(config: ServerConfig) -> InternalListener:
+    listener = InternalListener(
         advertised=config.text("ksql.advertised.listener"),
         token=config.secret("millstream.instances.token").reveal(),
     )
     listen = config.text("ksql.internal.listener")
     if not listen:
-        return door
+        return listener
     tls = tls_of(config)
     return replace(
-        door,
+        listener,
         address=listen,
         certificate=tls.certificate if tls else "",
         key=tls.key if tls else "",

@@ -45,9 +45,9 @@ def opened() -> Iterator[Open]:
     made: list[Exchange] = []
 
     def make(
-        rows: ReadRows, door: InternalListener | None = None, execute: ExecuteStep = refuse
+        rows: ReadRows, listener: InternalListener | None = None, execute: ExecuteStep = refuse
     ) -> Exchange:
-        made.append(Exchange(door or InternalListener(token="secret"), rows, execute))
+        made.append(Exchange(listener or InternalListener(token="secret"), rows, execute))
         return made[-1]
 
     yield make
@@ -187,7 +187,7 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    "door",
+    "listener",
     [
         InternalListener(token=""),
         InternalListener("somewhere", token="t"),
@@ -197,9 +197,9 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
         InternalListener("example.org:7000", token="t"),
     ],
 )
-def test_an_insecure_listener_is_not_opened(door: InternalListener) -> None:
+def test_an_insecure_listener_is_not_opened(listener: InternalListener) -> None:
     with pytest.raises(StatementError):
-        Exchange(door, plainly, refuse)
+        Exchange(listener, plainly, refuse)
 
 
 def test_an_address_in_use_is_reported(opened: Open) -> None:
@@ -214,7 +214,7 @@ def test_the_token_is_not_shown() -> None:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
-    def door(name: str) -> InternalListener:
+    def listener(name: str) -> InternalListener:
         key, certificate = tmp_path / f"{name}.key", tmp_path / f"{name}.pem"
         command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
         names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
@@ -222,7 +222,7 @@ def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
         files = str(certificate), str(key), str(certificate)
         return InternalListener("localhost:0", "", "secret", *files)
 
-    ours, theirs = door("ours"), door("theirs")
+    ours, theirs = listener("ours"), listener("theirs")
     here, unsigned = Exchange(ours, plainly, refuse), Exchange(theirs, plainly, refuse)
     unsure = Exchange(replace(theirs, authorities=ours.authorities), plainly, refuse)
     assert here.fetch(here.address, REQUEST, PATIENCE_MS).num_rows == 4

@@ -75,11 +75,13 @@ def meet(db: Database, other: Database, there: MembershipThread) -> None:
 
 def test_with_the_same_token_they_answer_each_other() -> None:
     with database(frozenset({0, 1, 2})) as db, database(frozenset({3})) as other:
-        door = InternalListener(token="shared")
+        listener = InternalListener(token="shared")
         here = join_peers(
-            db.engine.cluster, "one", door, hosted=holding(0, 1, 2), writers=no_writers
+            db.engine.cluster, "one", listener, hosted=holding(0, 1, 2), writers=no_writers
         )
-        there = join_peers(other.engine.cluster, "two", door, hosted=holding(3), writers=no_writers)
+        there = join_peers(
+            other.engine.cluster, "two", listener, hosted=holding(3), writers=no_writers
+        )
         meet(db, other, there)
         here.heartbeat()
         with database(frozenset(range(4))) as whole:
