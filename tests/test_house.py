@@ -88,6 +88,7 @@ HOMES: dict[str, set[str]] = {
     "hypercorn": {"millstream_server"},
     "uvicorn": {"millstream_server"},
     "rich": {"millstream_cli"},
+    "httpx": {"millstream_cli"},
     "duckdb": {
         "operators",
         "formats",

@@ -27,9 +27,7 @@ from millstream_cli.screen.show import show_error
 from millstream_cli.screen.tables import TableStyle
 from millstream_cli.serving import server_command
 from millstream_cli.sessions.config import Config, read_config
-from millstream_cli.sessions.http import Credentials
 from millstream_cli.sessions.local import LocalSession
-from millstream_cli.sessions.remote import RemoteSession
 from millstream_cli.sessions.results import Session
 from millstream_cli.testing.command import run_test_command
 
@@ -66,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not sys.stdin.isatty():
             return 0 if run_parts(terminal, sys.stdin.read()) else 1
         terminal.out = terminal.errors = Output(out.screen, paged=True)
-        terminal.connect = lambda url: RemoteSession.connect(url, _credentials(options))
+        terminal.connect = lambda url: _remote(url, options)
         return run_shell(terminal, options.history_file)
     finally:
         terminal.session.close()
@@ -94,10 +92,19 @@ def _checked(arguments: list[str]) -> argparse.Namespace:
 
 
 def _session(options: argparse.Namespace) -> Session:
-    config = read_config(options.config_file)
     if options.url is not None:
-        return RemoteSession.connect(options.url, _credentials(options), config)
-    return _local(options, config)
+        return _remote(options.url, options)
+    return _local(options, read_config(options.config_file))
+
+
+def _remote(url: str, options: argparse.Namespace) -> Session:
+    # Only a session with a server needs the HTTP client, which takes long to import.
+    from millstream_cli.sessions.http import Credentials
+    from millstream_cli.sessions.remote import RemoteSession
+
+    config = read_config(options.config_file)
+    credentials = Credentials(options.user, _password(options), options.token)
+    return RemoteSession.connect(url, credentials, config)
 
 
 def _local(options: argparse.Namespace, config: Config) -> LocalSession:
@@ -117,13 +124,13 @@ def _local(options: argparse.Namespace, config: Config) -> LocalSession:
     return LocalSession(database, f"kafka {options.kafka}" if options.kafka else where)
 
 
-def _credentials(options: argparse.Namespace) -> Credentials:
-    password = options.password
+def _password(options: argparse.Namespace) -> str | None:
+    password: str | None = options.password
     while options.user is not None and not password:
         if not sys.stdin.isatty():
             raise StatementError("A user is given, but no password", hint="Give --password.")
         password = getpass(f"Password of {options.user}: ")
-    return Credentials(options.user, password, options.token)
+    return password
 
 
 def _serve(out: Output) -> int:

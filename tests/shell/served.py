@@ -17,8 +17,9 @@ HISTORY = "h1"
 @dataclass(slots=True)
 class Served:
     """`answers`: what POST /ksql answers, by statement text or a function of it; `rows` are the
-    objects that POST /query sends as the test puts them there, None ends it; with `stages` it has a
-    name by which they are asked for. `requests` keeps what was asked."""
+    objects that POST /query sends as the test puts them there, None ends it, an error breaks it
+    off; with `stages` it has a name by which they are asked for. `requests` keeps what was asked,
+    `peers` the addresses of the connections."""
 
     answers: Callable[[str], tuple[int, Any]]
     rows: queue.Queue[Any] = field(default_factory=queue.Queue)
@@ -26,6 +27,7 @@ class Served:
     figures: str = ""
     stages: tuple[dict[str, Any], ...] = ()
     requests: list[tuple[str, str, Any, dict[str, str]]] = field(default_factory=list)
+    peers: set[tuple[str, int]] = field(default_factory=set)
     closed: threading.Event = field(default_factory=threading.Event)
     server: ThreadingHTTPServer | None = None
 
@@ -39,6 +41,10 @@ class Served:
 
         class Answers(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                served.peers.add(self.client_address)
+                super().setup()
 
             def do_GET(self) -> None:
                 served.get(self)
@@ -96,6 +102,9 @@ class Served:
         def framed() -> Any:
             yield "[" + json.dumps(first)
             while (item := self.rows.get()) is not None:
+                if isinstance(item, OSError):
+                    request.close_connection = True
+                    raise item
                 yield ",\n" + json.dumps(item)
             yield "]\n"
 

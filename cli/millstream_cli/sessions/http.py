@@ -1,27 +1,25 @@
-"""Requests to a server of the ksqlDB REST API."""
+"""Requests to a server of the ksqlDB REST API, by httpx."""
 
 from __future__ import annotations
 
-import base64
-import codecs
-import contextlib
-import http.client
 import json
 import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlsplit
+
+import httpx
 
 from millstream.model.errors import MillstreamError, Span, StatementError, UnavailableError
 
 JSON = "application/vnd.ksql.v1+json"
 LINES = "application/vnd.ksqlapi.delimited.v1"
-_CONNECT_SECONDS = 10
-_PIECE = 1 << 16
+_TIMEOUT = httpx.Timeout(None, connect=10.0)
+"""A statement, and the time to the next row, may take long; only the connection has a timeout."""
 _PLACE = re.compile(r"line:? (\d+)(?::|, col: )(\d+)", re.IGNORECASE)
 
 
@@ -33,15 +31,6 @@ class Credentials:
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
 
-    def headers(self) -> dict[str, str]:
-        """The Authorization header."""
-        if self.token is not None:
-            return {"Authorization": f"Bearer {self.token}"}
-        if self.user is not None:
-            pair = base64.b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
-            return {"Authorization": f"Basic {pair}"}
-        return {}
-
 
 class RefusedError(StatementError):
     """A statement that the server refused. `entities` are the results of those before it."""
@@ -51,76 +40,105 @@ class RefusedError(StatementError):
         self.entities = entities if isinstance(entities, list) else []
 
 
-@dataclass(frozen=True, slots=True)
 class Wire:
-    """The settings of a connection to a server. `tls` are the `ssl.*` settings of the client."""
+    """Requests to the server of a URL, from any thread. `tls` are the `ssl.*` settings of the
+    client. Raises StatementError for a URL or settings that cannot be used.
 
-    url: str
-    credentials: Credentials
-    tls: Mapping[str, str] = field(default_factory=dict)
+    A connection has one request at a time and is then used again. Several requests cannot share
+    one over HTTP/2: httpcore's are not safe for threads.
+    """
+
+    def __init__(
+        self, url: str, credentials: Credentials, tls: Mapping[str, str] | None = None
+    ) -> None:
+        self.url = url
+        self._address = _address(url)
+        self._credentials = credentials
+        self._context = _context(self._address, tls or {})
+        self._idle: list[httpx.Client] = []
 
     def get(self, path: str) -> Any:
         """The JSON value of a resource."""
-        with Reply(self, "GET", path, None, JSON) as reply:
+        with self._send("GET", path, None, JSON) as reply:
             return decoded(reply.text())
 
     def text(self, path: str) -> str:
         """The text of a resource that is not JSON."""
-        with Reply(self, "GET", path, None, "*/*") as reply:
+        with self._send("GET", path, None, "*/*") as reply:
             return reply.text()
 
     def post(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> Any:
         """The whole response of the server."""
-        with Reply(self, "POST", path, body, accept) as reply:
+        with self._send("POST", path, body, accept) as reply:
             return decoded(reply.text())
 
     def open(self, path: str, body: Mapping[str, Any], accept: str) -> Reply:
         """A streaming response; the caller closes it."""
-        return Reply(self, "POST", path, body, accept)
+        return self._send("POST", path, body, accept)
 
-    def connection(self) -> http.client.HTTPConnection:
-        """A new connection."""
-        parts = urlsplit(self.url)
-        host = parts.hostname or "localhost"
-        if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=self.tls.get("ssl.ca.location"))
-            if certificate := self.tls.get("ssl.certificate.location"):
-                context.load_cert_chain(certificate, self.tls.get("ssl.key.location"))
-            return http.client.HTTPSConnection(
-                host, parts.port or 443, timeout=_CONNECT_SECONDS, context=context
-            )
-        return http.client.HTTPConnection(host, parts.port or 8088, timeout=_CONNECT_SECONDS)
+    def keep(self, client: httpx.Client) -> None:
+        """Keep a client whose last response is complete for the next request."""
+        self._idle.append(client)
 
+    def close(self) -> None:
+        """Close the connections that no request uses."""
+        while self._idle:
+            self._idle.pop().close()
 
-class Reply:
-    """A response of the server. Raises UnavailableError without one, and the error of a refusal."""
-
-    def __init__(
-        self, wire: Wire, method: str, path: str, body: Mapping[str, Any] | None, accept: str
-    ) -> None:
-        headers = {"Accept": accept, "Content-Type": JSON, **wire.credentials.headers()}
-        content = None if body is None else json.dumps(body).encode()
-        self.connection = wire.connection()
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None, accept: str) -> Reply:
+        """Raises UnavailableError without a response, and the error of a refusal."""
         try:
-            self.connection.connect()
-            # A statement may take long; only the connection has a timeout.
-            self.connection.sock.settimeout(None)
-            self.connection.request(method, path, content, headers)
-            self.response = self.connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            self.connection.close()
+            client = self._idle.pop()
+        except IndexError:
+            client = self._client()
+        content = None if body is None else json.dumps(body).encode()
+        request = client.build_request(method, path, content=content, headers={"Accept": accept})
+        try:
+            response = client.send(request, stream=True)
+        except httpx.HTTPError as error:
+            client.close()
             raise UnavailableError(
-                f"Cannot reach the server {wire.url}",
+                f"Cannot reach the server {self.url}",
                 detail=str(error),
                 hint="Is it running? Does it speak TLS (https)? SERVER shows or changes the URL.",
             ) from error
         except BaseException:
             # Ctrl-C: the server detects the closed connection.
-            self.connection.close()
+            client.close()
             raise
-        if self.response.status >= 400:
-            with self:
-                raise refusal(self.response.status, self.text(), str((body or {}).get("ksql", "")))
+        reply = Reply(self, client, response)
+        if response.status_code >= 400:
+            with reply:
+                sent = str((body or {}).get("ksql", ""))
+                raise refusal(response.status_code, reply.text(), sent)
+        return reply
+
+    def _client(self) -> httpx.Client:
+        given = self._credentials
+        # No response is compressed: a compressor may hold rows back.
+        headers = {"Content-Type": JSON, "Accept-Encoding": "identity"}
+        if given.token is not None:
+            headers["Authorization"] = f"Bearer {given.token}"
+        return httpx.Client(
+            base_url=self._address,
+            auth=None if given.user is None else (given.user, given.password or ""),
+            headers=headers,
+            verify=self._context,
+            http2=True,
+            timeout=_TIMEOUT,
+            trust_env=False,
+        )
+
+
+class Reply:
+    """A response of the server. As a context, it closes the connection unless all was read."""
+
+    def __init__(self, wire: Wire, client: httpx.Client, response: httpx.Response) -> None:
+        self.headers: Mapping[str, str] = response.headers
+        self._wire = wire
+        self._client = client
+        self._response = response
+        self._closed = False
 
     def text(self) -> str:
         """The whole response."""
@@ -128,18 +146,17 @@ class Reply:
 
     def pieces(self) -> Iterator[str]:
         """The response as it arrives. Ends when it is closed from another thread."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        while True:
-            try:
-                data = self.response.read1(_PIECE)
-            except (OSError, ValueError, AttributeError, http.client.HTTPException):
-                return
-            if not data:
-                return
-            yield decoder.decode(data)
+        try:
+            yield from self._response.iter_text()
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            if not self._closed:
+                raise UnavailableError(
+                    "The server's answer breaks off.", detail=str(error)
+                ) from error
 
     def lines(self) -> Iterator[str]:
         """The same by lines, without line ends."""
+        # Unlike httpx's, a line ends at a line feed alone: a record may contain the others.
         waiting = ""
         for piece in self.pieces():
             *whole, waiting = (waiting + piece).split("\n")
@@ -149,17 +166,49 @@ class Reply:
 
     def close(self) -> None:
         """Close the connection, even while another thread reads."""
-        sock = self.connection.sock
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-        self.connection.close()
+        self._closed = True
+        # A thread that waits for data is not woken when its socket is closed.
+        sock: socket.socket = self._response.extensions["network_stream"].get_extra_info("socket")
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+        self._client.close()
 
     def __enter__(self) -> Reply:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.connection.close()
+        if self._response.is_closed and not self._closed:
+            self._wire.keep(self._client)
+        else:
+            self.close()
+
+
+def _address(url: str) -> httpx.URL:
+    try:
+        address = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise StatementError(f"Not the URL of a server: {url}", detail=str(error)) from error
+    if address.scheme not in ("http", "https") or not address.host:
+        raise StatementError(f"Not the URL of a server: {url}", hint="http://localhost:8088")
+    if address.scheme == "http" and address.port is None:
+        return address.copy_with(port=8088)
+    return address
+
+
+def _context(address: httpx.URL, tls: Mapping[str, str]) -> ssl.SSLContext:
+    """What TLS trusts and presents; nothing for a server without TLS."""
+    if address.scheme == "http":
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context = ssl.create_default_context(cafile=tls.get("ssl.ca.location"))
+        if certificate := tls.get("ssl.certificate.location"):
+            context.load_cert_chain(certificate, tls.get("ssl.key.location"))
+    except OSError as error:
+        names = [value for name, value in tls.items() if name.endswith(".location")]
+        raise StatementError(
+            f"Cannot read the certificates: {', '.join(names)}", detail=str(error)
+        ) from error
+    return context
 
 
 def decoded(text: str) -> Any:

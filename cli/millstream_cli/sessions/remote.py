@@ -54,8 +54,6 @@ class RemoteSession:
     def connect(url: str, credentials: Credentials, config: Config | None = None) -> RemoteSession:
         """A session with the server of a URL. The server need not be reachable yet."""
         chosen = config or Config()
-        if not url.startswith(("http://", "https://")):
-            raise StatementError(f"Not the URL of a server: {url}", hint="http://localhost:8088")
         wire = Wire(url.rstrip("/"), credentials, chosen.connection)
         return RemoteSession(wire, Settings(dict(chosen.properties)))
 
@@ -113,7 +111,8 @@ class RemoteSession:
         return str(self.wire.get("/info")["KsqlServerInfo"]["version"])
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Close the connections to the server."""
+        self.wire.close()
 
     def _send(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
         if not text:
@@ -154,7 +153,7 @@ class RemoteSession:
         query_id, columns = frames.header(objects)
         if not push:
             with ExitStack() as stack:
-                query = reply.response.getheader("millstream-query")
+                query = reply.headers.get("millstream-query")
                 if progress is not None and query is not None:
                     stack.enter_context(asked(progress, lambda: self._stages(query)))
                 return _pulled(reply, columns, frames.rows(objects))
@@ -221,7 +220,7 @@ def _pulled(reply: Reply, columns: list[str], rows: Iterator[Row]) -> Outcome:
     """A table when there are few rows; else the rows as they arrive. Ctrl-C closes the
     connection."""
     with ExitStack() as failed:
-        failed.callback(reply.close)
+        failed.enter_context(reply)
         first = list(itertools.islice(rows, TABLE_ROWS_MAX))
         if len(first) < TABLE_ROWS_MAX:
             return ResultTable(columns, first, query=True)

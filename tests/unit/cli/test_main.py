@@ -168,3 +168,8 @@ def test_as_a_process() -> None:
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == '{"V": 1}'
     assert "OOPS" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_http_client_is_imported_for_servers_only() -> None:
+    code = "import sys, millstream_cli.main; sys.exit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
