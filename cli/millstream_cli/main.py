@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import threading
+from dataclasses import replace
 from getpass import getpass
 
 from rich.console import Console
@@ -63,7 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
             return _serve(out)
         if not sys.stdin.isatty():
             return 0 if run_parts(terminal, sys.stdin.read()) else 1
-        terminal.out = terminal.errors = Output(out.screen, paged=True)
+        terminal.errors = out
+        terminal.look = replace(look, pager=True)
         terminal.connect = lambda url: _remote(url, options)
         return run_shell(terminal, options.history_file)
     finally:

@@ -185,6 +185,20 @@ def test_long_answers_go_to_the_pager(start: Start, tmp_path: Path) -> None:
     screen.until(lambda s: "| UUID" in s.everything)
 
 
+def test_ctrl_c_in_the_pager_is_left_to_it(start: Start, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text(
+        "#!/bin/sh\ncat > /dev/null\ntrap 'echo back; exit' INT\necho shown\nread key < /dev/tty\n"
+    )
+    pager.chmod(0o755)
+    screen = start(environment={"PAGER": str(pager)})
+    screen.line("SHOW FUNCTIONS;")
+    screen.until("shown")
+    screen.type(CTRL_C)
+    screen.until(lambda s: s.at_prompt)
+    assert "back" in screen.text and "Query terminated" not in screen.text
+
+
 def test_narrow_terminals(start: Start) -> None:
     screen = start(columns=44, environment={"PAGER": ""})
     fill(screen)

@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.text import Text
 
 from millstream.model.errors import StatementError
+from millstream_cli.sessions.interrupts import noted
 
 PAGER = "less -RFX"
 
 
 @dataclass(slots=True)
 class Output:
-    """A terminal or a pipe. `paged`: it is interactive."""
+    """A terminal or a pipe, and the copy of what it shows."""
 
     screen: Console
-    paged: bool = False
     copy: TextIO | None = None
 
     @property
@@ -50,16 +50,17 @@ class Output:
             self.copy.flush()
 
     def pages(self, lines: Sequence[str]) -> None:
-        """Print text that may be longer than the screen, through `$PAGER` on an interactive
-        terminal."""
+        """Print text that may be longer than the screen, through `$PAGER` on a terminal."""
         command = os.environ.get("PAGER", PAGER)
-        if not (self.paged and command and len(lines) >= self.screen.height):
+        if not (self.screen.is_terminal and command and len(lines) >= self.screen.height):
             self.lines(lines)
             return
         try:
-            subprocess.run(
-                shlex.split(command), input="\n".join(lines) + "\n", text=True, check=False
-            )
+            # Ctrl-C is the pager's: a pager that is killed leaves the terminal without echo.
+            with noted():
+                subprocess.run(
+                    shlex.split(command), input="\n".join(lines) + "\n", text=True, check=False
+                )
             self.keep(lines)
         except (OSError, ValueError):
             self.lines(lines)

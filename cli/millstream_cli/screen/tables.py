@@ -27,7 +27,7 @@ class TableStyle:
     wrap: bool = True
     width: int = 0
     live: bool = True
-    pager: bool = True
+    pager: bool = False
     row_limit: int | None = None
     timeout_ms: int | None = None
 
