@@ -17,7 +17,7 @@ from millstream.model.errors import MillstreamError
 from millstream.query.changes import Deletion
 from millstream_cli.screen.keys import Keys
 from millstream_cli.screen.output import Output
-from millstream_cli.screen.tables import Layout, TableStyle, stream_layout, table_layout
+from millstream_cli.screen.tables import TableStyle, stream_layout, table_layout
 from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.results import Live, Row
 
@@ -31,13 +31,15 @@ _FOOTER_LINES = 1
 @dataclass(slots=True)
 class Followed:
     """The rows received from a query so far. `latest`: the newest row of each key, in the order in
-    which the keys appeared; `fresh` are the keys of the last batch."""
+    which the keys appeared; `fresh` are the keys that have changed since it was last `drawn`."""
 
     live: Live
     started: float = field(default_factory=time.monotonic)
     count: int = 0
     latest: dict[Row, Row] = field(default_factory=dict)
     fresh: set[Row] = field(default_factory=set)
+    drawn: bool = False
+    """Whether the screen shows the fresh keys."""
     in_place: bool = False
     ended: str = ""
     """The message about its end."""
@@ -52,7 +54,9 @@ class Followed:
             for key, row in keyed.items():
                 if isinstance(row, Deletion):
                     del self.latest[key]
-            self.fresh = self.latest.keys() & keyed.keys()
+            before = set() if self.drawn else self.fresh
+            self.fresh = self.latest.keys() & (before | keyed.keys())
+            self.drawn = False
         return rows
 
     def enough(self, look: TableStyle) -> bool:
@@ -146,13 +150,17 @@ def follow(live: Live, out: Output, look: TableStyle, interrupt: Interrupt) -> F
     region = Region(
         console=out.screen, auto_refresh=False, transient=True, vertical_overflow="crop"
     )
+    drawn_at = 0.0
     with Keys.of_terminal() as keys, region:
         for batch in incoming(live, followed, look, interrupt):
             if batch is not None and not followed.in_place:
                 out.lines([line for row in batch for line in layout.row(marked(row))])
             if not _obeyed(keys.pressed(), followed, out, look):
                 break
-            region.update(_picture(followed, out.screen, look), refresh=True)
+            # Drawing for each batch takes longer than its rows, which a server sends one by one.
+            if batch is None or time.monotonic() - drawn_at >= TICK_SECONDS:
+                region.update(_picture(followed, out.screen, look), refresh=True)
+                followed.drawn, drawn_at = True, time.monotonic()
     if interrupt.wanted:
         followed.ended = "Query terminated"
     if followed.in_place:
@@ -190,11 +198,13 @@ def _picture(followed: Followed, screen: Console, look: TableStyle) -> Group:
 def _table(
     followed: Followed, keys: Sequence[Row], screen: Console, look: TableStyle
 ) -> list[Text]:
-    layout = _layout(followed, screen.width, replace(look, wrap=False))
+    rows = [followed.latest[key] for key in keys]
+    unwrapped = replace(look, wrap=False)
+    layout = table_layout(followed.live.columns, rows, screen.width, unwrapped)
     lines = [Text(line, style="bold", no_wrap=True) for line in layout.head()]
-    for key in keys:
+    for key, row in zip(keys, rows, strict=True):
         style = "bold green" if key in followed.fresh else ""
-        for line in layout.row(followed.latest[key]):
+        for line in layout.row(row):
             lines.append(Text(line, style=style, no_wrap=True))
     hidden = len(followed.latest) - len(keys)
     if hidden:
@@ -202,14 +212,11 @@ def _table(
     return lines
 
 
-def _layout(followed: Followed, width: int, look: TableStyle) -> Layout:
-    return table_layout(followed.live.columns, list(followed.latest.values()), width, look)
-
-
 def _whole(followed: Followed, width: int, look: TableStyle) -> list[str]:
-    layout = _layout(followed, width, look)
-    rows = [line for row in followed.latest.values() for line in layout.row(row)]
-    return [*layout.head(), *rows, layout.rule] if rows else layout.head()
+    rows = list(followed.latest.values())
+    layout = table_layout(followed.live.columns, rows, width, look)
+    lines = [line for row in rows for line in layout.row(row)]
+    return [*layout.head(), *lines, layout.rule] if lines else layout.head()
 
 
 def marked(row: Row) -> Row:

@@ -100,3 +100,23 @@ def test_a_deleted_row_leaves_the_table_on_the_screen() -> None:
     followed.take([Deletion(("b", None)), ("b", 3), ("c", 4), Deletion(("c", None))])
     assert list(followed.latest.values()) == [("b", 3)]
     assert followed.count == 9
+
+
+def test_rows_one_by_one_are_not_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen_live, "TICK_SECONDS", PATIENCE_S)
+    shown = io.StringIO()
+    out = Output(Console(file=shown, force_terminal=True, width=60, height=20))
+    rows: Iterator[list[Row]] = ([(f"key{n}", n)] for n in range(100))
+    show(Live(("ID", "N"), rows, lambda: None, key=(0,)), out, TableStyle())
+    assert shown.getvalue().count("Ctrl-C ends") < 10
+    assert "| key0 " in shown.getvalue() and "| key99 " in shown.getvalue()
+
+
+def test_what_changed_since_it_was_drawn_is_fresh() -> None:
+    followed = screen_live.Followed(Live(("ID", "N"), iter(()), lambda: None, key=(0,)))
+    followed.take([("a", 1)])
+    followed.take([("b", 1)])
+    assert followed.fresh == {("a",), ("b",)}
+    followed.drawn = True
+    followed.take([("c", 1)])
+    assert followed.fresh == {("c",)}
