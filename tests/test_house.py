@@ -109,6 +109,7 @@ HOMES: dict[str, set[str]] = {
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},
+    "google": {"millstream_server"},
 }
 """The rooms in which a library may be imported."""
 PURE = {"runtime": {"threading", "time", "random", "os", "socket", "asyncio", "uuid", "datetime"}}

@@ -14,7 +14,8 @@ from millstream.query.rendered_rows import RenderedRows
 from millstream.query.results import Change
 from millstream_server.failures import RefusedError
 from millstream_server.results.framing import ArrowStream, Delimited, Framing, Objects, PlainArray
-from millstream_server.results.protobuf import ProtobufObjects, proto_schema
+from millstream_server.results.proto_message import row_message
+from millstream_server.results.protobuf import ProtobufObjects
 from millstream_server.results.queries import framed
 
 SCHEMA = Schema((Column("ID", t.INTEGER, Role.KEY), Column("V", t.STRING)))
@@ -98,7 +99,7 @@ def test_protobuf_rows_lie_in_base64() -> None:
 
 def test_protobuf_definitions_nest() -> None:
     kind = t.Array(t.Struct((t.Field("D", t.Decimal(4, 2)),)))
-    assert proto_schema(Schema((Column("L", kind),))) == (
+    assert row_message(Schema((Column("L", kind),))).definition == (
         'syntax = "proto3";\n\n'
         'import "confluent/type/decimal.proto";\n\n'
         "message ConnectDefault1 {\n"
