@@ -131,6 +131,8 @@ told.arrow()                   # a table: a row for each query and sub-topology
 millstream.exposition(told)    # text for Prometheus
 ```
 
+`GET /metrics` of a server returns that text, or the same as OpenMetrics where `Accept` prefers it.
+
 The same is in `SHOW QUERIES EXTENDED`, `EXPLAIN` of a query's id and `DESCRIBE … EXTENDED`.
 
 * Counters begin at zero when the database is opened or the query is made, also when CREATE OR

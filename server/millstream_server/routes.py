@@ -31,7 +31,6 @@ _LOG = logging.getLogger("millstream.server")
 
 
 _ROWS = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
-_TEXT = ("text/plain",)
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/", state.root, "Leads to /info", gives=()),
     Endpoint("GET", "/info", state.info, "Which server this is", answer="ServerInfo"),
@@ -128,7 +127,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/v1/metadata/id", state.metadata_id, "The ids", answer="Ids"),
     Endpoint("GET", "/chc/ready", state.ready, "Whether statements are executed", answer="Nothing"),
     Endpoint("GET", "/chc/live", state.live, "Whether the server answers", answer="Nothing"),
-    Endpoint("GET", "/metrics", state.prometheus, "Figures for Prometheus", gives=_TEXT),
+    Endpoint("GET", "/metrics", state.prometheus, "Figures for Prometheus", gives=state.SCRAPED),
 )
 
 

@@ -8,12 +8,17 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from millstream.metrics.prometheus import CONTENT_TYPE, exposition
+from millstream.metrics.prometheus import CONTENT_TYPE, OPENMETRICS_CONTENT_TYPE, exposition
 from millstream.model.errors import MillstreamError
 from millstream_server.answers import objects
 from millstream_server.endpoints import media_type
 from millstream_server.failures import MALFORMED, NOT_FOUND, RefusedError, refusal
+from millstream_server.requests import accepted
 from millstream_server.server import COMPATIBLE_VERSION, Server
+
+TEXT, OPENMETRICS = "text/plain", "application/openmetrics-text"
+SCRAPED = (TEXT, OPENMETRICS)
+"""The media types of metrics."""
 
 
 async def root(request: Request, server: Server) -> Response:
@@ -120,6 +125,14 @@ def _cluster(server: Server) -> dict[str, object]:
 
 
 async def prometheus(request: Request, server: Server) -> Response:
-    """GET /metrics."""
-    text = await server.run(lambda: exposition(server.engine.metrics.now()))
-    return Response(text, media_type=CONTENT_TYPE)
+    """GET /metrics, as OpenMetrics for a scraper that prefers it. A scraper that accepts neither
+    gets the older format, as Prometheus' own libraries give it."""
+    try:
+        wanted = accepted(request.headers.get("accept", ""), SCRAPED, TEXT)
+    except RefusedError:
+        wanted = TEXT
+    openmetrics = wanted == OPENMETRICS
+    text = await server.run(
+        lambda: exposition(server.engine.metrics.now(), openmetrics=openmetrics)
+    )
+    return Response(text, media_type=OPENMETRICS_CONTENT_TYPE if openmetrics else CONTENT_TYPE)

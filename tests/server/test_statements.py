@@ -243,6 +243,35 @@ def test_each_path_answers(
     assert door.http.request(method, path, content=body).status_code == status
 
 
+PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("", PLAIN_TEXT),
+        ("*/*", PLAIN_TEXT),
+        ("text/html", PLAIN_TEXT),
+        ("text/plain, application/openmetrics-text;q=0.5", PLAIN_TEXT),
+        ("application/openmetrics-text;version=x", OPENMETRICS),
+        (PROMETHEUS, OPENMETRICS),
+    ],
+)
+def test_metrics_have_the_format_that_the_scraper_prefers(
+    door: RunningServer, accept: str, content_type: str
+) -> None:
+    answer = door.http.get("/metrics", headers={"accept": accept})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == content_type
+    assert answer.text.endswith("# EOF\n") == (content_type == OPENMETRICS)
+
+
 def test_what_is_not_accepted(door: RunningServer) -> None:
     assert door.http.get("/info", headers={"accept": "text/html"}).status_code == 406
 

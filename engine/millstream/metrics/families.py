@@ -6,62 +6,55 @@ Names and units follow the conventions of Prometheus: seconds and bytes, `_total
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import accumulate
 
 from millstream.metrics.family import (
     Family,
+    Histogram,
+    LabelValues,
     Number,
+    Numbers,
     Point,
     of_backfill,
     of_engine,
     of_query,
     of_sub_topology,
-    query_label,
 )
 from millstream.metrics.figures import EngineMetrics, QueryMetrics
-from millstream.metrics.sampling import SECOND_NS
-from millstream.runtime.durations import BOUNDS_MS
+from millstream.runtime.durations import Durations
 
 
 def _query_counts(metrics: EngineMetrics) -> Iterator[Point]:
-    return (("", (("state", state),), count) for state, count in metrics.states.items())
+    return (((state,), count) for state, count in metrics.states.items())
 
 
 def _states(metrics: EngineMetrics) -> Iterator[Point]:
     for query in metrics.queries:
         for state in metrics.states:
-            labels = (*query_label(query), ("type", query.type), ("state", state))
-            yield "", labels, int(query.state == state)
+            yield (query.query_id, query.type, state), int(query.state == state)
 
 
 def _problems(metrics: EngineMetrics) -> Iterator[Point]:
     for query in metrics.queries:
         for kind, count in query.problems.items():
-            yield "", (*query_label(query), ("kind", kind)), count
+            yield (query.query_id, kind), count
 
 
 def _of_partition(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
     def points(metrics: EngineMetrics) -> Iterator[Point]:
         for query in metrics.queries:
             for each in query.places:
-                where = (("topic", each.topic), ("partition", str(each.partition)))
-                yield "", (*query_label(query), *where), getattr(each, field)
+                labels = (query.query_id, each.topic, str(each.partition))
+                yield labels, getattr(each, field)
 
     return points
 
 
-def _commit_times(metrics: EngineMetrics) -> Iterator[Point]:
-    bounds = [*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf"]
-    for query in metrics.queries:
-        labels, took = query_label(query), query.commits.took
-        for bound, count in zip(bounds, accumulate(took.buckets), strict=True):
-            yield "_bucket", (*labels, ("le", bound)), count
-        yield "_sum", labels, took.total / SECOND_NS
-        yield "_count", labels, took.count
+def _commit_times(metrics: EngineMetrics) -> Iterator[tuple[LabelValues, Durations]]:
+    return (((query.query_id,), query.commits.took) for query in metrics.queries)
 
 
 def _files(metrics: EngineMetrics) -> Iterator[Point]:
-    return (("", (("file", name),), size) for name, size in metrics.process.files.items())
+    return (((name,), size) for name, size in metrics.process.files.items())
 
 
 def _restoring(field: str) -> Callable[[QueryMetrics], Number | None]:
@@ -76,7 +69,7 @@ ENGINE: tuple[Family, ...] = (
         "Time since the database was opened.",
         lambda m: m.process.uptime_seconds,
     ),
-    Family("millstream_queries", "gauge", "Queries in each state.", ("state",), _query_counts),
+    Numbers("millstream_queries", "gauge", "Queries in each state.", ("state",), _query_counts),
     of_engine(
         "process_cpu_seconds_total",
         "counter",
@@ -95,7 +88,7 @@ ENGINE: tuple[Family, ...] = (
         "Threads of the process; on Linux, including those of libraries.",
         lambda m: m.process.threads,
     ),
-    Family(
+    Numbers(
         "millstream_file_bytes",
         "gauge",
         "Size of the log and of the state on disk, each including its `.wal`.",
@@ -104,7 +97,7 @@ ENGINE: tuple[Family, ...] = (
     ),
 )
 QUERY: tuple[Family, ...] = (
-    Family(
+    Numbers(
         "millstream_query_state",
         "gauge",
         "1 for the state a query is in, 0 for the others.",
@@ -141,7 +134,7 @@ QUERY: tuple[Family, ...] = (
         "Rows dropped because their window had closed.",
         lambda q: q.traffic.late,
     ),
-    Family(
+    Numbers(
         "millstream_query_problems_total",
         "counter",
         "Rows in the processing log by kind, including late ones: dropped, or NULL where an "
@@ -162,14 +155,14 @@ QUERY: tuple[Family, ...] = (
         "Records not yet processed; absent while the end of a partition is unknown.",
         lambda q: q.lag,
     ),
-    Family(
+    Numbers(
         "millstream_query_partition_lag_records",
         "gauge",
         "Records of one partition not yet processed; absent while its end is unknown.",
         ("query", "topic", "partition"),
         _of_partition("lag"),
     ),
-    Family(
+    Numbers(
         "millstream_query_partition_offset",
         "gauge",
         "The offset up to which a partition is processed.",
@@ -177,11 +170,10 @@ QUERY: tuple[Family, ...] = (
         _of_partition("position"),
     ),
     of_query("commits_total", "counter", "Commits that succeeded.", lambda q: q.commits.count),
-    Family(
+    Histogram(
         "millstream_query_commit_duration_seconds",
-        "histogram",
         "Duration of the commits, from flushing the outputs to committing the state.",
-        ("query", "le"),
+        ("query",),
         _commit_times,
     ),
     of_query(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from millstream import Database, exposition
 from millstream.metrics.families import FAMILIES, SECTIONS
@@ -153,6 +154,20 @@ def test_any_names(ids: list[str], topic: str) -> None:
         assert parsed.value("millstream_query_partition_offset", **labels) == 1
 
 
+@given(st.text())
+def test_openmetrics_has_the_same_values(name: str) -> None:
+    """By the library's parser, which checks the rules of OpenMetrics."""
+    metrics = an_engine(replace(a_query(name), places=(PartitionPlace(name, 0, 1, 2),)))
+    text = exposition(metrics, openmetrics=True)
+    found = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert found == parse(exposition(metrics)).values
+    assert text.endswith("# EOF\n")
+
+
 def test_names_and_labels_are_as_prometheus_asks() -> None:
     for family in FAMILIES:
         assert family.name.startswith("millstream_")
@@ -161,7 +176,10 @@ def test_names_and_labels_are_as_prometheus_asks() -> None:
     labels = defaultdict(set)
     for name, found in parse(exposition(an_engine(a_query()))).values:
         labels[re.sub("_(bucket|sum|count)$", "", name)] |= {label for label, _ in found}
-    declared = {family.name: set(family.labels) for family in FAMILIES}
+    declared = {
+        family.name: {*family.labels, *(["le"] if family.kind == "histogram" else [])}
+        for family in FAMILIES
+    }
     assert all(declared[name] == found for name, found in labels.items())
 
 
