@@ -43,7 +43,7 @@ class Stand:
             positions={},
             lag={},
             metrics=Metrics(records_in=read, records_out=2 * read, restored=restored),
-            stages=(
+            sub_topologies=(
                 SubTopologyStatus(
                     0, ("in",), ("out",), 1, 0, left, SubTopologyMetrics(read, 2 * read)
                 ),
