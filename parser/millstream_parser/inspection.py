@@ -23,17 +23,6 @@ from .statements import (
 from .tokens import Kind
 
 _EXTENDABLE = (Listing.TOPICS, Listing.STREAMS, Listing.TABLES, Listing.QUERIES)
-_PLAIN_LISTINGS = (
-    "PROPERTIES",
-    "TOPICS",
-    "STREAMS",
-    "TABLES",
-    "FUNCTIONS",
-    "CONNECTORS",
-    "TYPES",
-    "VARIABLES",
-    "QUERIES",
-)
 
 
 def show(cursor: Cursor) -> Show:
@@ -43,21 +32,20 @@ def show(cursor: Cursor) -> Show:
     everything = cursor.accept("ALL")
     if everything:
         cursor.expect("TOPICS")
-        listing = Listing.TOPICS
-    elif cursor.accept("CONNECTOR"):
-        cursor.expect("PLUGINS")
-        listing = Listing.CONNECTOR_PLUGINS
-    elif cursor.token.upper in ("SOURCE", "SINK"):
-        kind = cursor.advance().upper
-        cursor.expect("CONNECTORS")
-        listing = Listing(f"{kind} CONNECTORS")
-    elif cursor.token.upper in _PLAIN_LISTINGS:
-        listing = Listing(cursor.advance().upper)
-    else:
-        words = (*_PLAIN_LISTINGS, "ALL", "SOURCE", "SINK", "CONNECTOR")
-        raise cursor.unexpected(*(f"'{word}'" for word in words))
+    listing = Listing.TOPICS if everything else _listing(cursor)
     extended = listing in _EXTENDABLE and cursor.accept("EXTENDED")
     return Show(listing, extended, everything, cursor.span_from(start))
+
+
+def _listing(cursor: Cursor) -> Listing:
+    """The words of a listing. No listing begins with all words of another."""
+    left = {tuple(listing.value.split()): listing for listing in Listing}
+    expected = (*dict.fromkeys(words[0] for words in left), "ALL")
+    while () not in left:
+        word = cursor.expect_one(*expected)
+        left = {words[1:]: listing for words, listing in left.items() if words[0] == word}
+        expected = tuple(words[0] for words in left if words)
+    return left[()]
 
 
 def describe(cursor: Cursor) -> Describe:

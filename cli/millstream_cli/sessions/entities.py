@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -226,9 +227,21 @@ def _function(entity: Entity) -> ResultTable:
 
 
 def _anything(entity: Entity) -> ResultTable:
-    """An entity without a format of its own: its fields."""
+    """An entity without a format of its own: its objects, if it is one list of them, else its
+    fields."""
+    fields = {name: value for name, value in entity.items() if name not in _ABOUT}
+    match list(fields.items()):
+        case [(name, list(items))] if all(isinstance(item, dict) for item in items):
+            columns = {_title(field): field for field in (items[0] if items else [name])}
+            return _listed(entity, items, columns)
     rows = [(name, cell(value)) for name, value in entity.items() if name != "statementText"]
     return ResultTable(["Property", "Value"], rows, entity=entity)
+
+
+def _title(name: str) -> str:
+    """The title of a column, from the name of a field: "queryId" is "Query ID"."""
+    words = re.sub(r"([A-Z])", r" \1", name).split()
+    return " ".join("ID" if word.upper() == "ID" else word.capitalize() for word in words)
 
 
 _READERS: Mapping[str, Callable[[Entity], Outcome]] = {
@@ -240,6 +253,8 @@ _READERS: Mapping[str, Callable[[Entity], Outcome]] = {
     "queryDescription": _query,
     "describe_function": _function,
 }
+_ABOUT = frozenset({"@type", "statementText", "warnings"})
+"""The fields that every entity has."""
 _SEVERAL = {
     "source_descriptions": ("sourceDescriptions", "sourceDescription"),
     "query_descriptions": ("queryDescriptions", "queryDescription"),

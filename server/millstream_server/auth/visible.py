@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millstream.catalog.catalog import Catalog
+from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.model.nearest import Suggested
 from millstream_server.auth.access import Access
 from millstream_server.auth.needs import Kind, Need, Operation
@@ -29,14 +29,18 @@ class VisibleCatalog:
         return found is not None and self.topic(found.topic)
 
     def query(self, query_id: str) -> bool:
-        """Whether a query is visible: to principals that may describe it, or everything that it
-        reads and writes, because its text contains both."""
-        if self._may(Kind.QUERY, query_id, Operation.DESCRIBE):
-            return True
+        """Whether a query is visible; see `record`."""
         found = self.catalog.queries.get(query_id)
         if found is None:
-            return False
-        touched = (*found.sources, *(() if found.sink is None else (found.sink,)))
+            return self._may(Kind.QUERY, query_id, Operation.DESCRIBE)
+        return self.record(found)
+
+    def record(self, record: QueryRecord) -> bool:
+        """Whether a persistent query is visible, also one that has ended: to principals that may
+        describe it, or everything that it reads and writes, because its text contains both."""
+        if self._may(Kind.QUERY, record.id, Operation.DESCRIBE):
+            return True
+        touched = (*record.sources, *(() if record.sink is None else (record.sink,)))
         return all(map(self.source, touched))
 
     def suggested(self, hint: Suggested) -> bool:

@@ -198,6 +198,31 @@ def test_status_and_names(served: Served, session: RemoteSession) -> None:
     assert session.status().lag is None
 
 
+@pytest.mark.parametrize(
+    ("items", "columns", "rows"),
+    [
+        (
+            [{"queryId": "Q1", "endedAt": 5, "sinks": ["A", "B"]}],
+            ["Query ID", "Ended At", "Sinks"],
+            [("Q1", 5, "A, B")],
+        ),
+        ([], ["Things"], []),
+    ],
+)
+def test_a_list_of_an_unknown_kind_is_a_table(
+    served: Served,
+    session: RemoteSession,
+    items: list[dict[str, Any]],
+    columns: list[str],
+    rows: list[tuple[Any, ...]],
+) -> None:
+    entity = {"@type": "things", "statementText": "LIST", "things": items, "warnings": []}
+    served.answers = lambda text: (200, [entity])
+    [shown] = run(session, "LIST TOPICS;")
+    assert isinstance(shown, ResultTable)
+    assert (shown.columns, shown.rows) == (columns, rows)
+
+
 def test_inserts_are_counted(session: RemoteSession) -> None:
     [said] = run(session, "INSERT INTO s VALUES (1); INSERT INTO s VALUES (2);")
     assert isinstance(said, Message) and said.text == "2 rows inserted"
