@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
@@ -15,6 +15,8 @@ from millstream.model.nearest import Suggested, did_you_mean, nearest
 from millstream.model.schema import SourceKind
 from millstream.model.types import SqlType
 
+TERMINATED_MAX = 100
+"""The number of terminated queries that a catalog keeps."""
 _V = TypeVar("_V")
 
 
@@ -43,6 +45,15 @@ class QueryRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TerminatedQuery:
+    """A persistent query that TERMINATE or the DROP of a source ended. `ended_at`: the time of the
+    command, in ms; 0 if the command has none."""
+
+    record: QueryRecord
+    ended_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
     """One immutable state of the catalog. `with_…` and `without_…` return a changed copy."""
 
@@ -51,6 +62,8 @@ class Catalog:
     queries: Mapping[str, QueryRecord] = field(default_factory=dict)
     system: Mapping[str, Source] = field(default_factory=dict)
     """Sources that are part of the engine. A source created by a statement takes precedence."""
+    terminated: tuple[TerminatedQuery, ...] = ()
+    """The last terminated queries, newest first."""
 
     def find(self, name: str) -> Source | None:
         """The stream or table of this name, if there is one; including the engine's own."""
@@ -138,6 +151,16 @@ class Catalog:
         if query_id not in self.queries:
             raise refusals.UNKNOWN_QUERY(query=query_id)
         return replace(self, queries=_without(self.queries, query_id))
+
+
+def last_terminated(
+    before: tuple[TerminatedQuery, ...], ended: Iterable[QueryRecord], ended_at: int
+) -> tuple[TerminatedQuery, ...]:
+    """The last terminated queries after a command that ends some more. These are in the order of
+    their ids, which all instances share."""
+    records = sorted(ended, key=lambda record: record.id)
+    newest = tuple(TerminatedQuery(record, ended_at) for record in records)
+    return (*newest, *before)[:TERMINATED_MAX]
 
 
 def already_exists(kind: SourceKind, name: str, taken: SourceKind) -> ConflictError:

@@ -94,7 +94,7 @@ class CommandLog:
         while True:
             fetched = self._log.read(self._topic, 0, position, READ_MAX)
             for row in fetched.batch.to_pylist():
-                yield decode_entry(row["offset"], row["value"])
+                yield decode_entry(row["offset"], row["value"], row["timestamp"])
             if fetched.end:
                 return
             position = fetched.next_offset

@@ -37,6 +37,8 @@ class Command:
     number: int = -1
     """The number of the query that the statement starts. A record without a number is numbered by
     its offset."""
+    issued_at: int = 0
+    """When the statement was issued, in ms. A record without it has the time of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ def command_fields(command: Command) -> dict[str, Any]:
     entry: dict[str, Any] = {"text": command.text, "properties": dict(command.properties)}
     if command.number >= 0:
         entry["number"] = command.number
+    if command.issued_at > 0:
+        entry["issued"] = command.issued_at
     if command.deletes is not None:
         entry["deletes"] = command.deletes
     if command.topics:
@@ -89,8 +93,8 @@ def command_fields(command: Command) -> dict[str, Any]:
     return entry
 
 
-def decode_command(entry: Mapping[str, Any], number: int) -> Command:
-    """Deserialise a command from its JSON fields; `number` is the default number."""
+def decode_command(entry: Mapping[str, Any], number: int, issued_at: int = 0) -> Command:
+    """Deserialise a command from its JSON fields; `number` and `issued_at` are the defaults."""
     deletes = entry.get("deletes")
     topics = {
         query_id: tuple(Topic(name, item[1], id=item[0]) for name, item in listed.items())
@@ -102,6 +106,7 @@ def decode_command(entry: Mapping[str, Any], number: int) -> Command:
         None if deletes is None else (deletes[0], deletes[1]),
         topics,
         entry.get("number", number),
+        entry.get("issued", issued_at),
     )
 
 
@@ -120,9 +125,9 @@ def encode_lease(token: str, quiesce: QuiesceRequest | None = None) -> bytes:
     return json.dumps({"version": VERSION, "turn": token, "hold": fields}).encode()
 
 
-def decode_entry(offset: int, value: bytes) -> Entry:
-    """Deserialise an entry. Raises CorruptionError if it is damaged, with code E-CMD-VERSION if a
-    newer version of the engine has written it."""
+def decode_entry(offset: int, value: bytes, timestamp: int) -> Entry:
+    """Deserialise an entry; `timestamp` is that of its record. Raises CorruptionError if it is
+    damaged, with code E-CMD-VERSION if a newer version of the engine has written it."""
     try:
         entry = json.loads(value)
         version = entry["version"]
@@ -134,7 +139,7 @@ def decode_entry(offset: int, value: bytes) -> Entry:
                 request["query"], request["by"], request["seconds"]
             )
             return Entry(offset, value, None, entry["turn"], quiesce=quiesce)
-        command = decode_command(entry, offset)
+        command = decode_command(entry, offset, timestamp)
         return Entry(offset, value, command, previous=entry.get("previous"))
     except (ValueError, KeyError, TypeError) as failure:
         raise CorruptionError(f"command {offset} cannot be read back") from failure

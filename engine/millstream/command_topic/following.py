@@ -45,7 +45,8 @@ def _from_snapshot(command_topic: CommandTopic) -> bool:
         return False
     for command in snapshot.commands:
         replay(command_topic, command)
-    replay_state = command_topic.state
+    registry, replay_state = command_topic.registry, command_topic.state
+    registry.definitions = registry.definitions.with_terminated(snapshot.terminated)
     replay_state.position, replay_state.previous = snapshot.position, snapshot.previous
     replay_state.unsaved = 0
     return not replay_state.unapplied and snapshots.digest_of(command_topic) == snapshot.digest

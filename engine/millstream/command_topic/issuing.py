@@ -108,8 +108,10 @@ class Attempt:
         return number
 
     def _execute(self) -> Change:
-        configured = replace(self.configured, number=self.number)
-        change = plan_change(configured, self.before, self.command_topic.registry.environment)
+        self.configured = replace(
+            self.configured, number=self.number, issued_at=self.command_topic.clock()
+        )
+        change = plan_change(self.configured, self.before, self.command_topic.registry.environment)
         if change.changed:
             self._apply(change)
         return change
@@ -169,6 +171,7 @@ class Attempt:
             change.deletes,
             {query_id: after.topics[query_id] for query_id in new},
             self.number,
+            self.configured.issued_at,
         )
         first = None
         if self.backfill is not None:

@@ -57,6 +57,7 @@ def plan_command(
                 statement.script,
                 command.properties,
                 command.number,
+                command.issued_at,
             )
             change = plan_change(configured, after, environment)
             after = change.after

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
+from millstream.catalog.catalog import QueryKind, QueryRecord, TerminatedQuery
 from millstream.catalog.digest import catalog_digest
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.commands import CommandTopicLease
@@ -33,12 +36,15 @@ more of the command topic then."""
 @dataclass(frozen=True, slots=True)
 class CommandSnapshot:
     """A snapshot. `position`: the offset of the command topic from which a replay continues;
-    `previous`: the hash of the last command before it; `digest`: the digest of the catalog."""
+    `previous`: the hash of the last command before it; `digest`: the digest of the catalog;
+    `terminated`: the terminated queries of the catalog, whose commands need not be among
+    `commands`."""
 
     position: int
     previous: str
     digest: str
     commands: tuple[Command, ...]
+    terminated: tuple[TerminatedQuery, ...]
 
 
 def topic_name(command_topic: CommandTopic) -> str:
@@ -67,6 +73,7 @@ def save(command_topic: CommandTopic, lease: CommandTopicLease) -> None:
         replay_state.previous,
         digest_of(command_topic),
         tuple(applied.command for applied in commands),
+        command_topic.registry.catalog.terminated,
     )
     value = _encode(snapshot)
     if len(value) <= BYTES_MAX:
@@ -100,6 +107,7 @@ def _verified_commands(command_topic: CommandTopic) -> list[AppliedCommand] | No
     """The fewest commands that are verified to make the current catalog; None if a replay of all
     commands does not."""
     expected = digest_of(command_topic)
+    terminated = command_topic.registry.catalog.terminated
     for commands in (command_topic.state.needed(), command_topic.state.applied):
         definitions, failed = command_topic.registry.definitions.cleared(), False
         for applied in commands:
@@ -107,7 +115,7 @@ def _verified_commands(command_topic: CommandTopic) -> list[AppliedCommand] | No
                 applied.command, definitions, command_topic.registry.replay_environment
             )
             definitions, failed = result.after, failed or result.error is not None
-        if not failed and _digest(definitions) == expected:
+        if not failed and _digest(definitions.with_terminated(terminated)) == expected:
             return list(commands)
     return None
 
@@ -126,6 +134,7 @@ def _encode(snapshot: CommandSnapshot) -> bytes:
         "previous": snapshot.previous,
         "digest": snapshot.digest,
         "commands": [command_fields(command) for command in snapshot.commands],
+        "terminated": [_terminated_fields(ended) for ended in snapshot.terminated],
     }
     return zlib.compress(json.dumps(fields).encode())
 
@@ -136,6 +145,35 @@ def _decode(value: bytes) -> CommandSnapshot | None:
         if fields["version"] > VERSION:
             return None
         commands = tuple(decode_command(item, item["number"]) for item in fields["commands"])
-        return CommandSnapshot(fields["position"], fields["previous"], fields["digest"], commands)
+        # A snapshot of an older version has none, and its digest does not match anyway.
+        terminated = tuple(map(_decode_terminated, fields.get("terminated", ())))
+        return CommandSnapshot(
+            fields["position"], fields["previous"], fields["digest"], commands, terminated
+        )
     except (zlib.error, ValueError, KeyError, TypeError):
         return None
+
+
+def _terminated_fields(ended: TerminatedQuery) -> dict[str, Any]:
+    record = ended.record
+    return {
+        "id": record.id,
+        "text": record.statement,
+        "kind": record.kind.value,
+        "sources": record.sources,
+        "sink": record.sink,
+        "properties": dict(record.properties),
+        "ended": ended.ended_at,
+    }
+
+
+def _decode_terminated(fields: Mapping[str, Any]) -> TerminatedQuery:
+    record = QueryRecord(
+        fields["id"],
+        fields["text"],
+        QueryKind(fields["kind"]),
+        tuple(fields["sources"]),
+        fields["sink"],
+        fields["properties"],
+    )
+    return TerminatedQuery(record, fields["ended"])

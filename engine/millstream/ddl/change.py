@@ -3,10 +3,12 @@ needs no engine."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
+from millstream.catalog.catalog import last_terminated
 from millstream.ddl.control import control_query
-from millstream.ddl.effects import Change
+from millstream.ddl.effects import Change, EndQuery
 from millstream.ddl.environment import ConfiguredStatement, Environment, PlanningContext
 from millstream.ddl.persistent import create_as, insert_into
 from millstream.ddl.snapshot import CatalogSnapshot
@@ -34,6 +36,15 @@ def plan_change(
     statement, context = given.statement, PlanningContext(given, before, environment)
     if not isinstance(statement, Definition):
         raise TypeError(f"{type(statement).__name__} is no definition")
+    change = _plan(statement, context)
+    if isinstance(statement, s.CreateAs):
+        # The query that OR REPLACE ends has a successor: it is replaced, not terminated.
+        return change
+    return _with_terminated(change, before, given.issued_at)
+
+
+def _plan(statement: Definition, context: PlanningContext) -> Change:
+    before = context.before
     match statement:
         case s.CreateSource():
             return create_source(statement, context)
@@ -52,3 +63,13 @@ def plan_change(
         case s.ControlQuery():
             return control_query(statement, before)
     assert_never(statement)
+
+
+def _with_terminated(change: Change, before: CatalogSnapshot, ended_at: int) -> Change:
+    """The change, whose catalog lists the queries that it ends."""
+    ended = [item.query_id for item in change.effects if isinstance(item, EndQuery)]
+    if not ended:
+        return change
+    records = [before.catalog.queries[query_id] for query_id in ended]
+    terminated = last_terminated(before.catalog.terminated, records, ended_at)
+    return replace(change, after=change.after.with_terminated(terminated))

@@ -29,7 +29,7 @@ class ConfiguredStatement:
     """A statement with the session properties in effect when it was issued.
 
     `text`: the text of the statement. `script`: the text that its spans refer to. `number`: part
-    of the id of the query that it starts.
+    of the id of the query that it starts. `issued_at`: when its command was issued, in ms.
     """
 
     statement: s.Statement
@@ -37,6 +37,7 @@ class ConfiguredStatement:
     script: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
+    issued_at: int = 0
 
     def flag(self, name: str) -> bool:
         """The effective value of a boolean property."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from millstream.catalog.catalog import Catalog
+from millstream.catalog.catalog import Catalog, TerminatedQuery
 from millstream.log.log import Topic
 from millstream.plan.build import Planned
 
@@ -43,6 +43,10 @@ class CatalogSnapshot:
         """The snapshot with the topics of new queries. The topics of known queries stay."""
         new = {query_id: found for query_id, found in topics.items() if query_id not in self.topics}
         return replace(self, topics={**self.topics, **new}) if new else self
+
+    def with_terminated(self, terminated: tuple[TerminatedQuery, ...]) -> CatalogSnapshot:
+        """The snapshot with other terminated queries."""
+        return replace(self, catalog=replace(self.catalog, terminated=terminated))
 
     def cleared(self) -> CatalogSnapshot:
         """An empty snapshot that has only the system sources of the engine."""

@@ -66,7 +66,9 @@ class Fold:
     def plan(self, sql: str, properties: Mapping[str, str] | None = None) -> Change:
         """What one statement comes to, which is not applied."""
         (statement,) = parse(sql)
-        given = ConfiguredStatement(statement, sql, sql, properties or {}, self.number)
+        given = ConfiguredStatement(
+            statement, sql, sql, properties or {}, self.number, self.number * 1_000
+        )
         topics = None if self.replaying else self.topics
         environment = Environment(builtin_catalogue(), EngineSettings(), topics, self.shared)
         return plan_change(given, self.snapshot, environment)

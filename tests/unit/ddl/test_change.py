@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from millstream.catalog.catalog import TERMINATED_MAX
 from millstream.ddl.effects import (
     BackfillQuery,
     CreateTopic,
@@ -18,6 +19,7 @@ from millstream.ddl.effects import (
     ResumeQuery,
     StartQuery,
 )
+from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.ddl.topics import PlannedTopics
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import ConflictError, StatementError
@@ -356,3 +358,40 @@ def test_a_statement_asks_for_each_topic_once() -> None:
     fold.topics = PlannedTopics(Asked())
     fold.plan("CREATE TABLE new AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;")
     assert sorted(asked) == ["NEW", "orders"]
+
+
+def ended(snapshot: CatalogSnapshot) -> list[tuple[str, int]]:
+    return [(query.record.id, query.ended_at) for query in snapshot.catalog.terminated]
+
+
+def test_terminated_queries_are_kept_newest_first() -> None:
+    fold = folded()
+    fold.apply("TERMINATE CSAS_LARGER_7;")
+    fold.apply("DROP STREAM larger;")
+    fold.apply("DROP TABLE spending;")
+    fold.apply("DROP TABLE prices;")
+    assert ended(fold.snapshot) == [
+        ("CST_PRICES_4", 12_000),
+        ("CTAS_SPENDING_5", 11_000),
+        ("CSAS_LARGER_7", 9_000),
+    ]
+    after = fold.apply("TERMINATE ALL;").after
+    assert ended(after)[:2] == [("CSAS_LARGE_6", 13_000), ("INSERTQUERY_8", 13_000)]
+
+
+def test_a_replaced_query_is_not_terminated() -> None:
+    fold = folded()
+    fold.apply(SPENDING.format("", "WHERE total > 5 "))
+    fold.apply(SPENDING.format("WITH (BACKFILL='duckdb') ", ""))
+    assert "CTAS_SPENDING_5" not in fold.snapshot.catalog.queries
+    assert ended(fold.snapshot) == []
+
+
+def test_only_the_last_terminated_queries_are_kept() -> None:
+    fold = folded()
+    for number in range(TERMINATED_MAX + 5):
+        fold.apply(f"INSERT INTO events WITH (QUERY_ID='q{number}') SELECT id, v FROM odd;")
+        fold.apply(f"TERMINATE q{number};")
+    kept = [name for name, _ in ended(fold.snapshot)]
+    assert len(kept) == TERMINATED_MAX
+    assert (kept[0], kept[-1]) == (f"Q{TERMINATED_MAX + 4}", "Q5")

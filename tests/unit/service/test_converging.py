@@ -10,6 +10,7 @@ import pytest
 import millstream
 from millstream import udf
 from millstream.command_topic import following, snapshots
+from millstream.command_topic.entries import Command, encode_command
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
@@ -355,7 +356,7 @@ def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -
     found = snapshots.newest(one.command_topic)
     assert found is not None
     wrong = snapshots.CommandSnapshot(
-        found.position, found.previous, found.digest, found.commands[1:]
+        found.position, found.previous, found.digest, found.commands[1:], ()
     )
     value = snapshots._encode(wrong)
     writer = cluster.log.writer("somebody")
@@ -389,3 +390,40 @@ def test_a_topic_that_is_to_be_deleted_goes_before_the_next_statement(cluster: C
     cluster.start()
     found = cluster.log.topic("T")
     assert found is not None and found.id == made.id
+
+
+def test_terminated_queries_are_the_same_on_all_instances_and_after_a_snapshot() -> None:
+    made = Cluster(clock=iter(range(1_000, 1_000_000, 1_000)).__next__)
+    one, other = made.start(), made.start()
+    execute(one, VISITS)
+    for number in range(3):
+        execute(one, f"CREATE STREAM s{number} AS SELECT * FROM visits;")
+    execute(other, "TERMINATE ALL;")
+    ended = other.catalog.terminated
+    assert [query.record.sink for query in ended[:3]] == ["S0", "S1", "S2"]
+    execute(one, "CREATE STREAM s3 AS SELECT * FROM visits; DROP STREAM s3;")
+    made.agree()
+    assert one.catalog.terminated[1:] == ended
+    assert one.catalog.terminated[0].ended_at > ended[0].ended_at > 0
+    execute(other, " ".join(f"CREATE TYPE t{number} AS INT;" for number in range(60)))
+    fresh = made.start()
+    assert fresh.command_topic.state.replayed < len(made.commands()) // 2
+    assert fresh.catalog.terminated == one.catalog.terminated
+    made.agree()
+    made.close()
+
+
+def test_a_command_without_a_time_ended_its_queries_when_its_record_was_written(
+    cluster: Cluster,
+) -> None:
+    one = cluster.start()
+    execute(one, VISITS + "CREATE STREAM s AS SELECT * FROM visits;")
+    (query_id,) = (query.id for query in one.catalog.queries.values() if query.sink == "S")
+    command = Command(f"TERMINATE {query_id};", {}, number=99)
+    value = encode_command(command, one.command_topic.state.previous)
+    cluster.log.writer(COMMANDS).append(
+        [Appended(COMMANDS, 0, raw_batch([(None, value, 1234)]), 1)]
+    )
+    following.follow(one.command_topic)
+    assert one.catalog.terminated[0].record.id == query_id
+    assert one.catalog.terminated[0].ended_at == 1234
