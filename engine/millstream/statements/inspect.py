@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
@@ -67,8 +67,14 @@ def show(statement: Show, push_queries: PushQueries, metrics: Metrics, session: 
             return rows(("Type Name", "Schema"), types)
         case Listing.VARIABLES:
             return rows(("Variable Name", "Value"), sorted(session.variables.items()))
-        case _:
+        case (
+            Listing.CONNECTORS
+            | Listing.SOURCE_CONNECTORS
+            | Listing.SINK_CONNECTORS
+            | Listing.CONNECTOR_PLUGINS
+        ):
             raise wordings.CONNECT_MISSING()
+    assert_never(statement.listing)
 
 
 def existing_source(name: str, catalog: Catalog) -> Source:

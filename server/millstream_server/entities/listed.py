@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, assert_never
 
 from millstream.catalog.source import Source
 from millstream.model.properties import PROPERTIES
@@ -64,8 +64,9 @@ def _listed(statement: Show, view: View, session: Session) -> Entity:
             }
         case Listing.CONNECTOR_PLUGINS:
             return {"@type": "connector_plugins_list", "connectorsPlugins": []}
-        case _:
+        case Listing.CONNECTORS | Listing.SOURCE_CONNECTORS | Listing.SINK_CONNECTORS:
             return {"@type": "connector_list", "connectors": []}
+    assert_never(statement.listing)
 
 
 def _sources(kind: SourceKind, extended: bool, view: View) -> Entity:
