@@ -110,7 +110,7 @@ HOMES: dict[str, set[str]] = {
     },
     "jwt": {"millstream_server"},
     "google": {"millstream_server"},
-    "prometheus_client": {"service"},
+    "prometheus_client": {"metrics"},
 }
 """The rooms in which a library may be imported."""
 PURE = {"runtime": {"threading", "time", "random", "os", "socket", "asyncio", "uuid", "datetime"}}

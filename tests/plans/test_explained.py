@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import pytest
 import millstream
 from millstream import Database, Rows, Stream
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.sql_script import PREAMBLE, show_program
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import HEADER_TYPE, raw_batch
 from millstream.operators.compile import compile_subtopology
-from millstream.operators.show import show_program, show_table
 from millstream.plan.define import create_source
+from millstream.state.tables import create_text
 from millstream.statements.explain import explained_query
 from millstream_parser import parse, print_statement, statements
 from tests.plans.test_golden import FOLDER, PARTITIONS, sections
@@ -58,7 +60,9 @@ def held(db: Database, query_id: str) -> list[str]:
     executors = db.engine.runtime.executors(query_id)
     assert executors and all(isinstance(executor, DuckDBExecutor) for executor in executors)
     return [
-        show_program(executor.active.program, exact=executor.active.exact).rstrip()
+        show_program(
+            executor.active.program, executor._sub, db.engine.functions, exact=executor.active.exact
+        )
         for executor in executors
         if isinstance(executor, DuckDBExecutor)
     ]
@@ -69,7 +73,7 @@ def explained(db: Database, what: str) -> list[str]:
     found = db.execute(f"EXPLAIN (PROGRAM) {what}")
     assert isinstance(found, Rows)
     ((stage, text),) = found
-    assert stage == "PROGRAM" and text.startswith("-- sub-topology 0 (")
+    assert stage == "PROGRAM" and text.startswith(f"{PREAMBLE}\n\n-- sub-topology 0 (")
     pieces = text.split("-- sub-topology ")[1:]
     return [piece.partition("\n")[2].rstrip() for piece in pieces]
 
@@ -117,7 +121,7 @@ def test_the_state_is_the_same_in_every_program(db: Database, path: Path) -> Non
     for sub in query.topology.subtopologies:
         tables = {
             tuple(
-                show_table(table)
+                create_text("s", table)
                 for table in compile_subtopology(
                     sub, db.engine.functions, headers=headers, cached=cached, moments=moments
                 ).tables
@@ -139,7 +143,8 @@ def test_the_program_that_headers_and_failing_rows_have_made_run(db: Database) -
         found = db.execute(f"EXPLAIN (PROGRAM) {query_id};")
         assert isinstance(found, Rows)
         assert explained(db, f"{query_id};") == held(db, query_id)
-        return str(found.fetchall()[0][1]).partition("\n")[0]
+        (first,) = re.findall("^-- sub-topology 0 .*$", found.fetchall()[0][1], re.MULTILINE)
+        return str(first)
 
     assert "headers" not in line() and "exact" not in line()
     batch = raw_batch([(None, b'{"V":"1"}', 1), (None, b'{"V":"x"}', 2)])

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from millstream.catalog.catalog import Catalog
+from millstream.executor.sql_script import show_program
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.operators.compile import compile_subtopology
-from millstream.operators.show import show_program
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.define import check_new, create_source, create_type
 from millstream.plan.show import show_plan
@@ -66,11 +66,14 @@ def printed(planned: Planned, stage: str) -> str:
         case "topology":
             return show_topology(topology)
         case "program":
-            programs = (
-                compile_subtopology(sub, builtin_catalogue(), headers=False, cached=False)
+            functions = builtin_catalogue()
+            shown = (
+                show_program(
+                    compile_subtopology(sub, functions, headers=False, cached=False), sub, functions
+                )
                 for sub in topology.subtopologies
             )
-            return "\n".join(show_program(program).rstrip() for program in programs)
+            return "\n\n".join(shown)
         case "sink":
             sink = planned.sink
             assert sink is not None

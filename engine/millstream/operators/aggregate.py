@@ -16,7 +16,7 @@ from millstream.operators.accumulators import (
     result_text,
     state_columns,
 )
-from millstream.operators.folds import last_rows, running_steps
+from millstream.operators.folds import last_rows, last_rows_text, running_steps
 from millstream.operators.grouping import Plan
 from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import (
@@ -129,13 +129,18 @@ def _updated(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragme
     by_row = not grouped or any(item.fold for item in plan.items)
     rows, last = f"{plan.label}_rows", f"{plan.label}_last"
     if not by_row:
-        steps: tuple[Step, ...] = (Sql(last, _grouped_text(plan, part, setting)),)
+        steps: tuple[Step, ...] = (
+            Sql(last, _grouped_text(plan, part, setting), part.nodes, part.nested),
+        )
     else:
         columns = () if grouped else (P, *plan.columns, *plan.states, RT)
-        kept = last_rows(rows, tuple(unquoted(name) for name in columns))
+        chosen = tuple(unquoted(name) for name in columns)
+        kept, shown = last_rows(rows, chosen), last_rows_text(rows, chosen)
+        first, *others = _running_steps(plan, part, rows, setting)
         steps = (
-            *_running_steps(plan, part, rows, setting),
-            Call(last, "last_of_group", kept, (rows,)),
+            replace(first, nodes=part.nodes, nested=part.nested),
+            *others,
+            Call(last, "last_of_group", kept, (rows,), shown),
         )
     return replace(
         part,
@@ -143,6 +148,8 @@ def _updated(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragme
         steps=(*part.steps, *steps),
         writes=(*part.writes, Upsert(plan.label, last)),
         tables=(*part.tables, plan.table),
+        nodes=part.nodes[-1:],
+        nested=(),
     )
 
 
@@ -178,7 +185,7 @@ def _grouped_text(plan: Plan, part: SelectFragment, setting: Setting) -> str:
 
 def _running_steps(
     plan: Plan, part: SelectFragment, rows: str, setting: Setting
-) -> tuple[Step, ...]:
+) -> tuple[Sql | Call, ...]:
     extra = [
         f"b.{SQ}",
         f"b.{DF}",

@@ -19,7 +19,7 @@ from millstream.operators.filter import compile_filter
 from millstream.operators.flatten import compile_flatten
 from millstream.operators.foreign_key import compile_answer, compile_settle, compile_subscribe
 from millstream.operators.join import compile_stream_table_join
-from millstream.operators.program import Call, Program, Sql, Step
+from millstream.operators.program import Call, Program, Repeat, Sql, Step
 from millstream.operators.project import compile_project
 from millstream.operators.read import compile_read
 from millstream.operators.relation import (
@@ -98,7 +98,7 @@ def _steps(part: SelectFragment, setting: Setting) -> tuple[Step, ...]:
 def _out(part: SelectFragment, setting: Setting) -> Sql | Call:
     """The last relation. If it only selects columns of the one before, no statement is needed,
     which saves a good part of the cost of a single record."""
-    statement = Sql(OUT, select_text(part, setting))
+    statement = Sql(OUT, select_text(part, setting), part.nodes, part.nested)
     made = {
         identifier(step.target): step.target
         for step in part.steps
@@ -115,7 +115,8 @@ def _out(part: SelectFragment, setting: Setting) -> Sql | Call:
     chosen = tuple(None if text == _ENTERS else unquoted(text) for text in texts)
     target = (*names(part.schema), *meta_names(setting))
     label = f"columns {', '.join(texts)} of"
-    return Call(OUT, label, _picked(source, chosen, target), (source,))
+    picked = _picked(source, chosen, target)
+    return Call(OUT, label, picked, (source,), statement.text, nodes=part.nodes)
 
 
 def _picked(
@@ -139,13 +140,13 @@ def _root(sub: SubTopology, setting: Setting) -> SelectFragment:
     leaves, labels = count(), count()
     match sub.root:
         case Repartition():
-            given = _node(sub.root.input, setting, leaves, labels, old=True)
-            return compile_repartition(sub.root, given, "key", setting)
+            given = _for(sub.root, _node(sub.root.input, setting, leaves, labels, old=True))
+            return _named(compile_repartition(sub.root, given, "key", setting), sub.root)
         case Write() | Deliver():
             # A cache drops a row that was inserted and deleted between two commits, so it must see
             # which rows existed before.
             old = setting.cached and pairs_on_demand(sub.root.input)
-            return _node(sub.root.input, setting, leaves, labels, old=old)
+            return _for(sub.root, _node(sub.root.input, setting, leaves, labels, old=old))
     raise TypeError(f"a sub-topology cannot end in {type(sub.root).__name__}")
 
 
@@ -153,9 +154,39 @@ def _node(
     node: Node, setting: Setting, leaves: Iterator[int], labels: Iterator[int], *, old: bool
 ) -> SelectFragment:
     """`old`: whether the reader needs the row that a change replaces (-1)."""
+    return _named(_operator(node, setting, leaves, labels, old=old), node)
 
+
+def _for(node: Node, given: SelectFragment) -> SelectFragment:
+    """An input of the node that is compiled next."""
+    return replace(given, nodes=(*given.nodes, node))
+
+
+def _named(part: SelectFragment, node: Node) -> SelectFragment:
+    """What a node is compiled to. Operators name the nodes of the steps that run a SELECT which
+    was under construction; all their other steps are of the node alone."""
+
+    def named(step: Step) -> Step:
+        if step.nodes:
+            return step
+        if isinstance(step, Repeat):
+            inner = tuple(replace(each, nodes=each.nodes or (node,)) for each in step.steps)
+            return replace(step, steps=inner, nodes=(node,))
+        return replace(step, nodes=(node,))
+
+    return replace(
+        part,
+        steps=tuple(map(named, part.steps)),
+        writes=tuple(map(named, part.writes)),
+        nodes=part.nodes or (node,),
+    )
+
+
+def _operator(
+    node: Node, setting: Setting, leaves: Iterator[int], labels: Iterator[int], *, old: bool
+) -> SelectFragment:
     def below(child: Node, *, old: bool) -> SelectFragment:
-        return _node(child, setting, leaves, labels, old=old)
+        return _for(node, _node(child, setting, leaves, labels, old=old))
 
     match node:
         case Read():

@@ -57,8 +57,34 @@ def running_steps(
     text = f'SELECT *, {number} AS "$fold"\nFROM (\n{text}\n)\nORDER BY {sorting}'
     sorted_rows = f"{target}_sorted"
     label = ", ".join(item.call.function for item in folded)
-    call = Call(target, label, _folding(folded, sorted_rows), (sorted_rows,))
+    function = _folding(folded, sorted_rows)
+    shown = _columns_text(folded, sorted_rows)
+    call = Call(target, label, function, (sorted_rows,), shown, stub=True)
     return (Sql(sorted_rows, text), call)
+
+
+def _columns_text(folded: tuple[Accumulator, ...], source: str) -> str:
+    states = [
+        f"CAST(NULL AS {kind}) AS {identifier(name)}"
+        for item in folded
+        for name, kind in item.states
+    ]
+    dropped = ", ".join(map(identifier, sorted(_dropped(folded))))
+    return f"SELECT * EXCLUDE ({dropped}), {', '.join(states)}\nFROM {identifier(source)}"
+
+
+def _dropped(folded: tuple[Accumulator, ...]) -> set[str]:
+    """The columns that only a fold reads."""
+    found = {"$fold"}
+    for item in folded:
+        found |= {*item.arguments, *(f"{name}$seed" for name, _ in item.states)}
+    return found
+
+
+def last_rows_text(source: str, columns: Sequence[str]) -> str:
+    """`last_rows` in SQL."""
+    listed = ", ".join(map(identifier, columns)) or '* EXCLUDE ("$last")'
+    return f'SELECT {listed}\nFROM {identifier(source)}\nWHERE "$last"'
 
 
 def last_rows(source: str, columns: Sequence[str]) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
@@ -89,10 +115,7 @@ def _folding(
             states = function(group, diffs, arguments, seeds, item.call.constants)
             for (name, _), state in zip(item.states, states, strict=True):
                 rows = rows.append_column(name, state)
-        dropped = {"$fold"}
-        for item in folded:
-            dropped |= {*item.arguments, *(f"{name}$seed" for name, _ in item.states)}
-        return rows.drop_columns(sorted(dropped))
+        return rows.drop_columns(sorted(_dropped(folded)))
 
     return run
 

@@ -138,6 +138,7 @@ def compile_answer(
         writes=(*subscribed.writes, *table.writes),
         tables=(*subscribed.tables, *table.tables),
         traced=False,
+        nested=left.nested,
     )
 
 
@@ -236,7 +237,9 @@ def compile_settle(
     given = nested(given, setting)
     schema = _settled(node)
     how = VersionedTable(label, schema, old=True)
-    part = kept(SelectFragment(schema, _newest(node, given, how, setting)), how)
+    source = _newest(node, given, how, setting)
+    newest = SelectFragment(schema, source, nodes=given.nodes, nested=given.nested)
+    part = kept(newest, how)
     olds, lookup = old_names(schema), column_lookup(schema)
     shown, before = lookup(SHOWN), f"coalesce({olds[lookup(SHOWN)]}, FALSE)"
 

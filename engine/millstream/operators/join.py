@@ -65,13 +65,15 @@ def compile_stream_table_join(
         where=('r."$live"',) if inner else (),
         meta=tuple((name, f"l.{name}") for name in _meta(setting)),
         steps=(*left.steps, *changed.steps, Sql(last, kept)),
-        writes=(*left.writes, *changed.writes, Upsert(label, last)),
+        writes=(*left.writes, *changed.writes, Upsert(label, last, deletes=True)),
         tables=(*left.tables, *changed.tables, table),
         late=(*left.late, *changed.late),
         problems=(*left.problems, *changed.problems),
         upkeep=(*left.upkeep, *changed.upkeep),
         traced=left.traced,
         origin=left.origin and f"l.{left.origin}",
+        nodes=left.nodes,
+        nested=left.nested,
     )
 
 

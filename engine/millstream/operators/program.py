@@ -7,6 +7,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from millstream.plan.nodes import Node
+
+Nodes = tuple[Node, ...]
+"""The logical nodes whose work a step does, in the order of the rows: several where neighbours are
+fused into one SELECT."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A SELECT inside of a statement: the hash of its text, and the nodes whose work it does."""
+
+    text_hash: int
+    nodes: Nodes
+
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
@@ -32,19 +46,27 @@ class Sql:
 
     target: str | None
     text: str
+    nodes: Nodes = ()
+    nested: tuple[Nested, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """A vectorised Python step: it takes Arrow tables by name and returns the relation `target`.
 
-    For what SQL cannot express (sequential sums, users' functions).
+    For what SQL cannot express (sequential sums, users' functions), or not as fast.
     """
 
     target: str
     label: str
     function: Callable[[Mapping[str, pa.Table]], pa.Table]
     inputs: tuple[str, ...]
+    shown: str
+    """A SELECT of the same rows, for EXPLAIN; where SQL has none, of the same columns."""
+    stub: bool = False
+    """Whether `shown` has only the columns."""
+    nodes: Nodes = ()
+    nested: tuple[Nested, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +74,14 @@ class Upsert:
     """Write the rows of relation `source` into state table `table` by primary key; rows with
     `$deleted` = TRUE are removed. The executor sends the same rows to the changelog.
 
-    `fresh`: no key is in the table yet.
+    `fresh`: no key is in the table yet. `deletes`: the source has `$deleted`.
     """
 
     table: str
     source: str
     fresh: bool = False
+    deletes: bool = False
+    nodes: Nodes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +91,7 @@ class Repeat:
 
     until_empty: str
     steps: tuple[Sql | Call, ...]
+    nodes: Nodes = ()
 
 
 Step = Sql | Call | Upsert | Repeat

@@ -26,7 +26,7 @@ def compile_read(
 ) -> SelectFragment:
     """A stream passes through; a table loses records without a key and, when materialised, becomes
     pairs of the old (-1) and the new (+1) row, with the old one only if `old`."""
-    part = SelectFragment(node.schema, identifier(source))
+    part = SelectFragment(node.schema, identifier(source), nodes=(node,))
     if node.kind is SourceKind.STREAM:
         return part
     keyed = " OR ".join(f"{name} IS NOT NULL" for name in key_names(node.schema))

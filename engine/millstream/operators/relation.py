@@ -18,7 +18,7 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import Schema
 from millstream.operators.expressions import compile_expression
 from millstream.operators.guards import guarded_text
-from millstream.operators.program import Sql, StateTable, Step
+from millstream.operators.program import Nested, Nodes, Sql, StateTable, Step
 from millstream.operators.sql import identifier, literal
 
 ORIGIN = identifier("$origin")
@@ -44,7 +44,9 @@ class SelectFragment:
 
     `columns` holds the text of each column of `schema`, or None if `source` has them under their
     physical names. `meta` overrides the text of bookkeeping columns. `traced`: `$seq` is still that
-    of the input records. `origin`: otherwise the text of that number, if known.
+    of the input records. `origin`: otherwise the text of that number, if known. `nodes`: those that
+    are fused into the SELECT so far; the last one is the one that is being compiled. `nested`: the
+    SELECTs that it reads.
     """
 
     schema: Schema
@@ -60,6 +62,8 @@ class SelectFragment:
     upkeep: tuple[str, ...] = ()
     traced: bool = True
     origin: str | None = None
+    nodes: Nodes = ()
+    nested: tuple[Nested, ...] = ()
 
 
 def names(schema: Schema) -> tuple[str, ...]:
@@ -109,13 +113,22 @@ def nested(part: SelectFragment, setting: Setting) -> SelectFragment:
     if plain(part):
         return part
     # Text is only concatenated, never edited, because a line may begin inside a literal.
-    source, origin = f"(\n{select_text(part, setting)}\n)", part.origin and ORIGIN
-    return replace(part, source=source, columns=None, where=(), meta=(), origin=origin)
+    text, origin = f"\n{select_text(part, setting)}\n", part.origin and ORIGIN
+    return replace(
+        part,
+        source=f"({text})",
+        columns=None,
+        where=(),
+        meta=(),
+        origin=origin,
+        nodes=part.nodes[-1:],
+        nested=(*part.nested, Nested(hash(text), part.nodes[:-1])),
+    )
 
 
 def materialised(part: SelectFragment, name: str, setting: Setting) -> SelectFragment:
     """The same relation, run as a step under its own name."""
-    step = Sql(name, select_text(part, setting))
+    step = Sql(name, select_text(part, setting), part.nodes, part.nested)
     return replace(
         part,
         source=identifier(name),
@@ -124,6 +137,8 @@ def materialised(part: SelectFragment, name: str, setting: Setting) -> SelectFra
         meta=(),
         steps=(*part.steps, step),
         origin=part.origin and ORIGIN,
+        nodes=part.nodes[-1:],
+        nested=(),
     )
 
 
@@ -196,6 +211,6 @@ def reported(
     name = f"{label}_problems"
     return replace(
         part,
-        steps=(*part.steps, Sql(name, "\nUNION ALL\n".join(selects))),
+        steps=(*part.steps, Sql(name, "\nUNION ALL\n".join(selects), part.nodes, part.nested)),
         problems=(*part.problems, name),
     )

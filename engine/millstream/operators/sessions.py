@@ -24,13 +24,16 @@ from millstream.operators.accumulators import (
 from millstream.operators.folds import running_steps
 from millstream.operators.program import Call, Repeat, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import SelectFragment, Setting, names, quoted
-from millstream.operators.session_plan import session_plan
+from millstream.operators.session_plan import PLAN, session_plan
 from millstream.operators.sql import identifier
 from millstream.operators.windows import END, START, grace_of, timed_rows
 from millstream.plan.nodes import Aggregate
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
 CHAIN, GENERATION = '"$chain"', '"$generation"'
+_PLAN_COLUMNS = (
+    f"SELECT {', '.join(f'NULL::BIGINT AS {name}' for name in quoted(PLAN.names))} WHERE FALSE"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def compile_sessions(
             "stream_time",
             _clock(f"{label}_rows", f"{label}_plan"),
             (f"{label}_rows", f"{label}_plan"),
+            _clock_text(plan),
         ),
     )
     retention = max(plan.gap + plan.grace, window.retention_ms or 0)
@@ -100,13 +104,17 @@ def compile_sessions(
         part,
         source=plan.name("changes"),
         steps=(*part.steps, *steps),
-        writes=(*part.writes, Upsert(clock, f"{clock}_new"), Upsert(label, f"{label}_last")),
+        writes=(*part.writes, Upsert(clock, f"{clock}_new"), _stored_last(label)),
         tables=(*part.tables, _table(plan)),
         late=(*part.late, f"{clock}_new"),
         upkeep=(*part.upkeep, expired),
         traced=False,
     )
     return _opened(plan, part)
+
+
+def _stored_last(label: str) -> Upsert:
+    return Upsert(label, f"{label}_last", deletes=True)
 
 
 def _table(plan: _Sessions) -> StateTable:
@@ -134,6 +142,8 @@ def _structure(plan: _Sessions, *, paired: bool) -> tuple[Step, ...]:
         f"session_plan(gap {plan.gap} ms, grace {plan.grace} ms)",
         session_plan(rows_name, stored_name, plan.gap, plan.grace, paired=paired),
         (rows_name, stored_name),
+        _PLAN_COLUMNS,
+        stub=True,
     )
     return (Sql(rows_name, rows), Sql(stored_name, stored), call)
 
@@ -164,7 +174,13 @@ def _states(plan: _Sessions, setting: Setting) -> tuple[Step, ...]:
     columns += ', "$last"'
     return (
         *running("done", first, plan.name("stored")),
-        Call(f"{label}_left", "merging", _merging(f"{label}_plan"), (f"{label}_plan",)),
+        Call(
+            f"{label}_left",
+            "merging",
+            _merging(f"{label}_plan"),
+            (f"{label}_plan",),
+            f"SELECT * FROM {plan.name('plan')} WHERE {GENERATION} > 0",
+        ),
         Repeat(
             f"{label}_left",
             (
@@ -284,6 +300,14 @@ def _clock(rows: str, planned: str) -> Callable[[Mapping[str, pa.Table]], pa.Tab
         return pa.Table.from_arrays(columns, [PART, "time", "before", "late"])
 
     return run
+
+
+def _clock_text(plan: _Sessions) -> str:
+    late = f"{SQ} NOT IN (SELECT {SQ} FROM {plan.name('plan')})"
+    return (
+        f'SELECT {P}, max("$time") AS "time", min("$before") AS "before",\n'
+        f"  count(*) FILTER (WHERE {late}) AS late\nFROM {plan.name('rows')}\nGROUP BY {P}"
+    )
 
 
 def _opened(plan: _Sessions, part: SelectFragment) -> SelectFragment:

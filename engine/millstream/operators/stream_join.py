@@ -12,6 +12,13 @@ from collections.abc import Iterator
 from millstream.model.batch import SEQ
 from millstream.model.physical import duckdb_type
 from millstream.operators import arrival_sequence
+from millstream.operators.arrival_texts import (
+    ArrivalTexts,
+    clock_text,
+    moments_text,
+    placed_text,
+    timeline_text,
+)
 from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import ORIGIN, PRESENT, SelectFragment, Setting, names, nested
 from millstream.operators.sql import identifier
@@ -59,7 +66,7 @@ def compile_stream_stream_join(
     if join.waits:
         steps = (*steps, *waiting_steps(join))
         selects += [released_text(join, x) for x in outer]
-        writes = (Upsert(f"{label}_waiting", f"{label}_waiting_new"),)
+        writes = (Upsert(f"{label}_waiting", f"{label}_waiting_new", deletes=True),)
         tables = (waiting_table(join),)
     result = "\n  UNION ALL\n".join(selects)
     source = f"(\n  {result}\n)" if outer else join.name("pairs")
@@ -113,17 +120,21 @@ def _arriving(join: Join) -> Iterator[Step]:
     rows = (f"{label}_left_rows", f"{label}_right_rows")
     clock, stored, line = f"{label}_clock", f"{label}_clock_stored", f"{label}_line"
     for (side, _), name in zip(join.sides, inputs, strict=True):
-        yield Sql(name, _input_text(join, side))
+        yield Sql(name, _input_text(join, side), side.given.nodes, side.given.nested)
     yield Sql(stored, f"SELECT * FROM {identifier(clock)}")
+    shown = ArrivalTexts(left, right, stored, line, join.retention, join.carried)
     ordered = arrival_sequence.timeline(left, right, stored, join.retention)
-    yield Call(line, "arrivals", ordered, (*inputs, stored))
+    yield Call(line, "arrivals", ordered, (*inputs, stored), timeline_text(shown))
     for which, (name, target) in enumerate(zip(inputs, rows, strict=True)):
-        yield Call(target, "placed", arrival_sequence.placed(name, line, which), (name, line))
-        yield Call(f"{target}_kept", "kept", arrival_sequence.kept(target), (target,))
-    yield Call(f"{clock}_new", "clock", arrival_sequence.clock_after(line), (line,))
+        placed = arrival_sequence.placed(name, line, which)
+        yield Call(target, "placed", placed, (name, line), placed_text(shown, name, which))
+        kept = f'SELECT * FROM {identifier(target)} WHERE "$kept"'
+        yield Call(f"{target}_kept", "kept", arrival_sequence.kept(target), (target,), kept)
+    after = arrival_sequence.clock_after(line)
+    yield Call(f"{clock}_new", "clock", after, (line,), clock_text(shown))
     if join.waits:
         risen = arrival_sequence.moments(left, right, line, join.carried)
-        yield Call(f"{label}_moments", "moments", risen, (*inputs, line))
+        yield Call(f"{label}_moments", "moments", risen, (*inputs, line), moments_text(shown))
 
 
 def _input_text(join: Join, side: Side) -> str:

@@ -45,11 +45,18 @@ def register_expressions(
     queried, which takes DuckDB longer than all the rest of starting a small query.
     """
     names = _registered(con) if known is None else known
-    wanted = {function for item in expressions for function in python_functions(item, catalogue)}
-    for function in (*_BUILTIN, *wanted):
+    for function in needed_functions(expressions, catalogue):
         if function.name not in names:
             register(con, function)
             names.add(function.name)
+
+
+def needed_functions(
+    expressions: Iterable[Expression], catalogue: Catalogue
+) -> tuple[PythonFunction, ...]:
+    """The Python functions that the compiled text of these expressions may call."""
+    wanted = {function for item in expressions for function in python_functions(item, catalogue)}
+    return (*_BUILTIN, *wanted)
 
 
 def _registered(con: duckdb.DuckDBPyConnection) -> set[str]:

@@ -97,9 +97,15 @@ def kept(part: SelectFragment, how: VersionedTable) -> SelectFragment:
         columns=None,
         where=(),
         meta=(),
-        steps=(*part.steps, Sql(rows, _rows_text(part, how)), Sql(last, stored)),
-        writes=(*part.writes, Upsert(how.table, last)),
+        steps=(
+            *part.steps,
+            Sql(rows, _rows_text(part, how), part.nodes, part.nested),
+            Sql(last, stored),
+        ),
+        writes=(*part.writes, Upsert(how.table, last, deletes=True)),
         tables=(*part.tables, row_table(how.table, how.schema)),
+        nodes=part.nodes[-1:],
+        nested=(),
     )
 
 

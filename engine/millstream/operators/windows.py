@@ -59,12 +59,24 @@ def timed_rows(part: SelectFragment, label: str) -> SelectFragment:
         "stream_time",
         _stream_time(source, f"{clock}_stored"),
         (source, f"{clock}_stored"),
+        _stream_time_text(source, f"{clock}_stored"),
     )
     return replace(
         part,
         source=identifier(f"{label}_timed"),
-        steps=(*part.steps, Sql(source, rows), stored, call),
+        steps=(*part.steps, Sql(source, rows, part.nodes, part.nested), stored, call),
         tables=(*part.tables, clock_table(label)),
+        nodes=part.nodes[-1:],
+        nested=(),
+    )
+
+
+def _stream_time_text(source: str, clock: str) -> str:
+    known = 'coalesce(c."time", -1)'
+    return (
+        f'SELECT b.*, greatest(max(b.{RT}) OVER w, {known}) AS "$time", {known} AS "$before"\n'
+        f"FROM {identifier(source)} b LEFT JOIN {identifier(clock)} c ON b.{P} = c.{P}\n"
+        f"WINDOW w AS (PARTITION BY b.{P} ORDER BY b.{SQ})"
     )
 
 

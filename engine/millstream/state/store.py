@@ -25,14 +25,12 @@ from millstream.model.retry import retry_until
 from millstream.operators.program import StateTable
 from millstream.state.tables import (
     DELETED,
-    columns_of,
     create_text,
-    delete_text,
     indexed,
     quoted,
     schema_of,
     sought_text,
-    stored_place,
+    upsert_texts,
 )
 from millstream.state.views import FEW, Views
 
@@ -280,20 +278,10 @@ class Session:
         few = rows.num_rows <= FEW
         if registered is None:
             self.views.show(source, rows)
-        columns = ", ".join(map(quoted, columns_of(table)))
         deleting = DELETED in rows.column_names
-        if deleting or not (fresh or indexed(table)):
-            self.views.execute(delete_text(table, source), few=few)
         many = indexed(table) and rows.num_rows >= _MANY
-        chosen = ", ".join(f"r.{quoted(column)}" for column in columns_of(table))
-        self.views.execute(
-            f"INSERT {'OR REPLACE ' if indexed(table) else ''}INTO {quoted(name)} ({columns}) "
-            f"SELECT {chosen} FROM {quoted(source)} r"
-            f"{stored_place(table) if many else ''}"
-            f"{f' WHERE NOT r.{quoted(DELETED)}' if deleting else ''}"
-            f"{' ORDER BY t.rowid' if many else ''}",
-            few=few,
-        )
+        for text in upsert_texts(table, source, deleting=deleting, fresh=fresh, many=many):
+            self.views.execute(text, few=few)
         if registered is None:
             self.views.release()
 

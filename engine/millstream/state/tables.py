@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from millstream.model.batch import PART, ROWTIME
@@ -77,3 +78,21 @@ def delete_text(table: StateTable, source: str) -> str:
     )
     where = f" AND r.{quoted(DELETED)}" if indexed(table) else ""
     return f"DELETE FROM {quoted(table.name)} t USING {quoted(source)} r WHERE {same}{where}"
+
+
+def upsert_texts(
+    table: StateTable, source: str, *, deleting: bool, fresh: bool, many: bool = False
+) -> Iterator[str]:
+    """The statements that write the rows of `source` by key. `deleting`: those with `$deleted` are
+    removed; `fresh`: no key is in the table yet; `many`: sort by the place of the stored rows."""
+    if deleting or not (fresh or indexed(table)):
+        yield delete_text(table, source)
+    columns = ", ".join(map(quoted, columns_of(table)))
+    chosen = ", ".join(f"r.{quoted(column)}" for column in columns_of(table))
+    yield (
+        f"INSERT {'OR REPLACE ' if indexed(table) else ''}INTO {quoted(table.name)} ({columns}) "
+        f"SELECT {chosen} FROM {quoted(source)} r"
+        f"{stored_place(table) if many else ''}"
+        f"{f' WHERE NOT r.{quoted(DELETED)}' if deleting else ''}"
+        f"{' ORDER BY t.rowid' if many else ''}"
+    )

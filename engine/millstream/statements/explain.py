@@ -68,11 +68,12 @@ def explained_statement(
         case s.SelectStatement(query) if query is not None and query.emit is not None:
             push = planned_push(query, text, registry, properties)
             node, topology = push.root, push_topology(registry, EXPLAINED, push)
-            return Explained(text, node, topology, first_programs(registry, topology, properties))
+            programs = first_programs(registry, topology, properties)
+            return Explained(text, node, topology, programs, registry.functions)
     planned = plan_of(statement, registry.catalog, registry.functions, properties)
     topology = topology_of(registry, EXPLAINED, planned)
     programs = first_programs(registry, topology, properties)
-    return Explained(text, planned.node, topology, programs)
+    return Explained(text, planned.node, topology, programs, registry.functions)
 
 
 def explained_query(query_id: str, push_queries: PushQueries) -> Explained | None:
@@ -160,4 +161,4 @@ def _stage_text(stage: str, query: Explained) -> str:
             return show_plan(query.node)
         case "TOPOLOGY":
             return show_topology(query.topology)
-    return shown_programs(query.programs)
+    return shown_programs(query)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.sql_script import PREAMBLE, show_program
+from millstream.functions.function import Catalogue
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import ActiveProgram
-from millstream.operators.show import show_program
 from millstream.plan.nodes import Deliver, Write
 from millstream.push.push_queries import PushQueries
 from millstream.queries.registry import QueryRegistry
@@ -18,12 +19,14 @@ from millstream.topology.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What EXPLAIN shows of a query. `programs`: one for each sub-topology."""
+    """What EXPLAIN shows of a query. `programs`: one for each sub-topology; `functions`: those that
+    they may call."""
 
     statement: str
     node: Write | Deliver
     topology: Topology
     programs: tuple[ActiveProgram, ...]
+    functions: Catalogue
 
 
 def first_programs(
@@ -62,28 +65,30 @@ def persistent(query_id: str, registry: QueryRegistry) -> Explained | None:
         return None
     topology = topology_of(registry, query_id, planned)
     programs = active_programs(registry, topology, record.properties)
-    return Explained(record.statement, planned.node, topology, programs)
+    return Explained(record.statement, planned.node, topology, programs, registry.functions)
 
 
 def pushed(query_id: str, push_queries: PushQueries) -> Explained | None:
     """A push query of a client; None if there is none of this id, and for PRINT, which has no
     program."""
+    registry = push_queries.registry
     for shared_push in tuple(push_queries.running.values()):
         for stream in shared_push.streams:
             if stream.query_id == query_id:
-                programs = active_programs(
-                    push_queries.registry, shared_push.topology, shared_push.properties
-                )
-                return Explained(stream.statement, shared_push.root, shared_push.topology, programs)
+                topology, root = shared_push.topology, shared_push.root
+                programs = active_programs(registry, topology, shared_push.properties)
+                return Explained(stream.statement, root, topology, programs, registry.functions)
     return None
 
 
-def shown_programs(programs: tuple[ActiveProgram, ...]) -> str:
-    """The programs as text, each below a line that names its sub-topology and its variant."""
-    return "\n\n".join(
-        f"-- sub-topology {index} ({_chosen(each)})\n{show_program(each.program, exact=each.exact)}"
-        for index, each in enumerate(programs)
+def shown_programs(query: Explained) -> str:
+    """The programs as one script, each below a line that names its sub-topology and its variant."""
+    shown = (
+        f"-- sub-topology {sub.index} ({_chosen(each)})\n"
+        f"{show_program(each.program, sub, query.functions, exact=each.exact)}"
+        for sub, each in zip(query.topology.subtopologies, query.programs, strict=True)
     )
+    return "\n\n".join((PREAMBLE, *shown))
 
 
 def _chosen(active: ActiveProgram) -> str:
