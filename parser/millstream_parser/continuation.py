@@ -14,17 +14,21 @@ def without_continuations(text: str) -> str:
     if "\\" not in text:
         return text
     characters = list(text)
-    for piece in lexemes(text):
-        if piece.piece is LexemeKind.SYMBOL and piece.text == "\\" and _ends_line(text, piece.end):
-            characters[piece.start] = " "
+    for lexeme in lexemes(text):
+        if (
+            lexeme.kind is LexemeKind.SYMBOL
+            and lexeme.text == "\\"
+            and _ends_line(text, lexeme.end)
+        ):
+            characters[lexeme.start] = " "
     return "".join(characters)
 
 
 def is_continued(text: str) -> bool:
     """Whether the last line of a text is continued in a line that is not typed yet."""
     last = None
-    for piece in lexemes(text):
-        last = piece
+    for lexeme in lexemes(text):
+        last = lexeme
     return last is not None and last.text == "\\" and last.end == len(text)
 
 

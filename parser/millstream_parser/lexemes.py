@@ -1,6 +1,6 @@
-"""Splits incomplete text into pieces, for highlighting, completion, line editing.
+"""Splits incomplete text into lexemes, for highlighting, completion, line editing.
 
-Unlike `tokens.tokenize` this never fails: an unclosed string or comment is a piece with a flag.
+Unlike `tokens.tokenize` this never fails: an unclosed string or comment is a lexeme with a flag.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .tokens import SCAN
 
 
 class LexemeKind(Enum):
-    """The kind of a piece of text, as far as it is independent of its context."""
+    """The kind of a lexeme, as far as it is independent of its context."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -28,10 +28,10 @@ class LexemeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A piece and its half-open range of characters. `closed` is False for a string, a quoted name
+    """A lexeme and its half-open range of characters. `closed` is False for a string, a quoted name
     or a block comment whose end is not written yet; it reaches to the end of the text."""
 
-    piece: LexemeKind
+    kind: LexemeKind
     text: str
     start: int
     end: int
@@ -39,13 +39,13 @@ class Lexeme:
 
     @property
     def upper(self) -> str:
-        """The text of a word or symbol in upper case, "" for every other piece."""
-        return self.text.upper() if self.piece in (LexemeKind.WORD, LexemeKind.SYMBOL) else ""
+        """The text of a word or symbol in upper case, "" for every other lexeme."""
+        return self.text.upper() if self.kind in (LexemeKind.WORD, LexemeKind.SYMBOL) else ""
 
     @property
     def decoded(self) -> str:
-        """What a string or a quoted name that is closed stands for; the text of other pieces."""
-        if self.piece not in (LexemeKind.STRING, LexemeKind.QUOTED):
+        """What a string or a quoted name that is closed stands for; the text of other lexemes."""
+        if self.kind not in (LexemeKind.STRING, LexemeKind.QUOTED):
             return self.text
         mark = self.text[0]
         return self.text[1:-1].replace(mark * 2, mark)
@@ -60,36 +60,35 @@ _OPENINGS = {
 
 
 def lexemes(text: str) -> Iterator[Lexeme]:
-    """The pieces of a text in order, separated by white space."""
+    """The lexemes of a text in order, separated by white space."""
     for found in SCAN.finditer(text):
         start = found.start()
         opened = found.group("open")
         if opened:
             yield Lexeme(_OPENINGS[opened], text[start:], start, len(text), closed=False)
             return
-        piece = found.group()
-        kind = _kind(piece)
+        scanned = found.group()
         # A line comment continues as long as the line does.
-        ends = not (piece.startswith("--") and found.end() == len(text))
-        yield Lexeme(kind, piece, start, found.end(), closed=ends)
+        ends = not (scanned.startswith("--") and found.end() == len(text))
+        yield Lexeme(_kind(scanned), scanned, start, found.end(), closed=ends)
 
 
-def _kind(piece: str) -> LexemeKind:
-    if piece.startswith(("--", "/*")):
+def _kind(text: str) -> LexemeKind:
+    if text.startswith(("--", "/*")):
         return LexemeKind.COMMENT
-    first = piece[0]
+    first = text[0]
     if first in "'`\"":
         return _OPENINGS[first]
-    if first.isdecimal() or (first == "." and len(piece) > 1):
-        return _number(piece)
+    if first.isdecimal() or (first == "." and len(text) > 1):
+        return _number(text)
     return LexemeKind.WORD if first.isalpha() or first in "_@$" else LexemeKind.SYMBOL
 
 
-def _number(piece: str) -> LexemeKind:
-    if piece.isdecimal():
+def _number(text: str) -> LexemeKind:
+    if text.isdecimal():
         return LexemeKind.INTEGER
     try:
-        float(piece)
+        float(text)
     except ValueError:
         return LexemeKind.DIGIT_WORD
-    return LexemeKind.FLOAT if "e" in piece.lower() else LexemeKind.DECIMAL
+    return LexemeKind.FLOAT if "e" in text.lower() else LexemeKind.DECIMAL

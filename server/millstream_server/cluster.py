@@ -160,10 +160,10 @@ async def terminate(request: Request, server: Server) -> Response:
     patterns = [_pattern(item) for item in given] if isinstance(given, list) else None
     if patterns is None:
         raise RefusedError(MALFORMED, "deleteTopicList must be a list of regular expressions")
-    (piece,) = parse_text("TERMINATE ALL;")
+    (parsed,) = parse_text("TERMINATE ALL;")
     principal = principal_of(request)
-    server.guard.authorise(principal, piece, Session(local=False))
-    server.guard.record(principal, piece)
+    server.guard.authorise(principal, parsed, Session(local=False))
+    server.guard.record(principal, parsed)
     server.state = State.TERMINATING
     try:
         await server.run(_destroy, server, patterns)
@@ -190,8 +190,8 @@ def _destroy(server: Server, patterns: Iterable[re.Pattern[str]]) -> None:
     for stream in list(engine.push_queries.streams.values()):
         stream.close()
     sinks = [source.topic for source in engine.catalog.sources.values() if source.query_id]
-    for piece in parse_text("TERMINATE ALL;"):
-        execute_statement(engine, piece, session)
+    for parsed in parse_text("TERMINATE ALL;"):
+        execute_statement(engine, parsed, session)
     while engine.catalog.sources:
         _drop_one(server, session)
     for topic in sinks:
@@ -204,5 +204,5 @@ def _drop_one(server: Server, session: Session) -> None:
     catalog = server.engine.catalog
     name = next(name for name in catalog.sources if not catalog.made_from(name))
     kind, quoted = catalog.sources[name].kind.value, name.replace("`", "``")
-    for piece in parse_text(f"DROP {kind} `{quoted}`;"):
-        execute_statement(server.engine, piece, session)
+    for parsed in parse_text(f"DROP {kind} `{quoted}`;"):
+        execute_statement(server.engine, parsed, session)

@@ -137,20 +137,20 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
 async def started(server: Server, wanted: Asked, principal: Principal) -> queries.QueryResponse:
     """A running query. If the client disconnects before it runs, it is ended right after its
     start."""
-    piece = await server.run(queries.query_of, server, wanted)
-    if not queries.pulls(piece):
-        return await _begun(server, wanted, piece, principal)
+    parsed = await server.run(queries.query_of, server, wanted)
+    if not queries.pulls(parsed):
+        return await _begun(server, wanted, parsed, principal)
     with server.pull():
-        answer = await _begun(server, wanted, piece, principal)
+        answer = await _begun(server, wanted, parsed, principal)
         if isinstance(answer.result, History):
             server.reading[answer.result] = secrets.token_hex(16)
         return answer
 
 
 async def _begun(
-    server: Server, wanted: Asked, piece: ParsedStatement, principal: Principal
+    server: Server, wanted: Asked, parsed: ParsedStatement, principal: Principal
 ) -> queries.QueryResponse:
-    starting = asyncio.ensure_future(server.run(queries.start, server, wanted, piece, principal))
+    starting = asyncio.ensure_future(server.run(queries.start, server, wanted, parsed, principal))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:

@@ -95,19 +95,19 @@ def _opened(server: Server, line: bytes, principal: Principal) -> _Opened:
         raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
     try:
         # A name follows the rules of the language: folded to upper case unless it is quoted.
-        (piece,) = parse_text(f"INSERT INTO {target} VALUES (NULL);")
+        (parsed,) = parse_text(f"INSERT INTO {target} VALUES (NULL);")
     except MillstreamError as error:
         raise RefusedError(
             BAD_STATEMENT, f"'{target}' is not the name of a stream", target
         ) from error
-    if not isinstance(piece.statement, s.InsertValues):
+    if not isinstance(parsed.statement, s.InsertValues):
         raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
-    ongoing = server.ongoing.begin(principal, piece, session)
+    ongoing = server.ongoing.begin(principal, parsed, session)
     try:
-        server.guard.authorise(principal, piece, session)
-        server.guard.record(principal, piece)
+        server.guard.authorise(principal, parsed, session)
+        server.guard.record(principal, parsed)
         return _Opened(
-            open_inserts(piece.statement.target, server.engine.inserts, session), ongoing
+            open_inserts(parsed.statement.target, server.engine.inserts, session), ongoing
         )
     except MillstreamError as error:
         server.ongoing.end(ongoing)

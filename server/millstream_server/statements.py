@@ -38,18 +38,18 @@ from millstream_server.server import Server
 Entity = dict[str, Any]
 
 
-def pieces_of(asked: Asked, session: Session) -> list[ParsedStatement]:
+def statements_of(asked: Asked, session: Session) -> list[ParsedStatement]:
     """All statements of a request, each parsed after those before it were executed; raises
     RefusedError if the text does not parse."""
     ahead = replace(session, properties=dict(session.properties), variables=dict(session.variables))
     found: list[ParsedStatement] = []
     text = asked.sql
     try:
-        for piece in parse_script(asked.sql, ahead, asked.parameters, test_statements=False):
-            found.append(replace(piece, text=_ended(piece.text)))
-            if isinstance(piece.statement, s.DefineVariable | s.SetProperty):
+        for parsed in parse_script(asked.sql, ahead, asked.parameters, test_statements=False):
+            found.append(replace(parsed, text=_ended(parsed.text)))
+            if isinstance(parsed.statement, s.DefineVariable | s.SetProperty):
                 text = found[-1].text
-                set_property(piece.statement, ahead)
+                set_property(parsed.statement, ahead)
                 text = asked.sql
     except MillstreamError as error:
         raise refusal(error, text) from error
@@ -64,100 +64,100 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
     """Execute all statements of a request. May block: call it in a thread."""
     session = server.session(asked)
     session.on_backfill = filling.begin
-    pieces = pieces_of(asked, session)
-    if len(pieces) > server.settings.statements_max:
+    statements = statements_of(asked, session)
+    if len(statements) > server.settings.statements_max:
         raise RefusedError(
             TOO_LARGE, f"A request has at most {server.settings.statements_max} statements"
         )
-    for piece in pieces:
-        if isinstance(piece.statement, s.SelectStatement | s.PrintTopic):
+    for parsed in statements:
+        if isinstance(parsed.statement, s.SelectStatement | s.PrintTopic):
             raise RefusedError(
                 QUERY_ELSEWHERE,
                 "SELECT and PRINT queries must be issued to the /query-stream or /query endpoint",
-                piece.text,
+                parsed.text,
             )
-        server.guard.authorise(principal, piece, session)
-    if len(pieces) > 1:
-        _dry_run(server, pieces, session, principal)
+        server.guard.authorise(principal, parsed, session)
+    if len(statements) > 1:
+        _dry_run(server, statements, session, principal)
     entities: list[Entity] = []
-    for number, piece in enumerate(pieces):
+    for number, parsed in enumerate(statements):
         if number:
             # The statements before it may have changed the meaning of its names.
-            server.guard.authorise(principal, piece, session)
-        server.guard.record(principal, piece)
+            server.guard.authorise(principal, parsed, session)
+        server.guard.record(principal, parsed)
         sight = server.guard.sight(principal, server.engine.catalog)
         try:
-            entity = _executed(server, piece, session, principal)
+            entity = _executed(server, parsed, session, principal)
         except MillstreamError as error:
-            raise refusal(error, piece.text, entities, sight.suggested) from error
+            raise refusal(error, parsed.text, entities, sight.suggested) from error
         if entity is not None:
             entities.append(entity)
     return entities
 
 
 def _dry_run(
-    server: Server, pieces: Sequence[ParsedStatement], session: Session, principal: Principal
+    server: Server, statements: Sequence[ParsedStatement], session: Session, principal: Principal
 ) -> None:
     """Refuse a request with a statement that would fail, before the first one is executed."""
     dry_run = DryRun(server.engine, session)
     sight = server.guard.sight(principal, server.engine.catalog)
-    for piece in pieces:
+    for parsed in statements:
         try:
-            if isinstance(piece.statement, s.Describe) and piece.statement.what == "SOURCE":
-                existing_source(piece.statement.name, dry_run.catalog)
+            if isinstance(parsed.statement, s.Describe) and parsed.statement.what == "SOURCE":
+                existing_source(parsed.statement.name, dry_run.catalog)
             else:
-                dry_run.check(piece)
+                dry_run.check(parsed)
         except MillstreamError as error:
-            raise refusal(error, piece.text, seen=sight.suggested) from error
+            raise refusal(error, parsed.text, seen=sight.suggested) from error
 
 
 def _executed(
-    server: Server, piece: ParsedStatement, session: Session, principal: Principal
+    server: Server, parsed: ParsedStatement, session: Session, principal: Principal
 ) -> Entity | None:
-    shown = _shown(server, piece, session, principal)
+    shown = _shown(server, parsed, session, principal)
     if shown is not None:
         return shown
-    statement, known = piece.statement, server.engine.catalog.queries
+    statement, known = parsed.statement, server.engine.catalog.queries
     pushed = isinstance(statement, s.ControlQuery) and statement.query_id not in (None, *known)
-    done = execute_statement(server.engine, piece, session)
+    done = execute_statement(server.engine, parsed, session)
     if not isinstance(done, Done):
         raise StatementError(f"{type(statement).__name__} cannot be executed here")
     if not done.changed and not isinstance(statement, s.DropSource | s.DropType):
-        return changed.warning(piece.text, done.message)
+        return changed.warning(parsed.text, done.message)
     match statement:
         case s.AssertTopic() | s.AssertSchema():
-            return changed.asserted(piece.text, statement)
+            return changed.asserted(parsed.text, statement)
         case s.ControlQuery(_, str(query_id)) if pushed:
-            return changed.terminated(piece.text, query_id, True)
+            return changed.terminated(parsed.text, query_id, True)
         case s.InsertValues() | s.DefineVariable() | s.SetProperty(system=False):
             return None
-    return _command(server, piece, done)
+    return _command(server, parsed, done)
 
 
 def _shown(
-    server: Server, piece: ParsedStatement, session: Session, principal: Principal
+    server: Server, parsed: ParsedStatement, session: Session, principal: Principal
 ) -> Entity | None:
     """The entity of a read-only statement."""
-    match piece.statement:
+    match parsed.statement:
         case s.Show() as statement:
-            return listed(statement, piece.text, server.view(principal), session)
+            return listed(statement, parsed.text, server.view(principal), session)
         case s.Describe("FUNCTION", name):
-            return described_function(name, piece.text, server.engine.functions)
+            return described_function(name, parsed.text, server.engine.functions)
         case s.Describe("STREAMS" | "TABLES" as what, _, extended):
-            return described_sources(what, piece.text, server.view(principal), extended=extended)
+            return described_sources(what, parsed.text, server.view(principal), extended=extended)
         case s.Describe("SOURCE", name, extended):
-            return described_source(name, piece.text, server.view(principal), extended=extended)
+            return described_source(name, parsed.text, server.view(principal), extended=extended)
         case s.Explain() as statement:
             return explained(
-                piece.text, _explained(statement, piece.script, server, session, principal)
+                parsed.text, _explained(statement, parsed.script, server, session, principal)
             )
     return None
 
 
-def _command(server: Server, piece: ParsedStatement, done: Done) -> Entity:
-    command = changed.command_id(piece.statement, done.query_id)
-    status = changed.status(done, piece.statement)
-    return changed.current_status(piece.text, command, status, server.last_command)
+def _command(server: Server, parsed: ParsedStatement, done: Done) -> Entity:
+    command = changed.command_id(parsed.statement, done.query_id)
+    status = changed.status(done, parsed.statement)
+    return changed.current_status(parsed.text, command, status, server.last_command)
 
 
 def _explained(

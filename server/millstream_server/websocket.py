@@ -83,7 +83,7 @@ async def _send(socket: WebSocket, server: Server, answer: queries.QueryResponse
                 await socket.send_text(frame)
         await _end(socket, DONE, "done")
     except MillstreamError as error:
-        await _end(socket, FAILED, refusal(error, answer.piece.text).message)
+        await _end(socket, FAILED, refusal(error, answer.parsed.text).message)
     except (WebSocketDisconnect, RuntimeError):
         # The client has disconnected.
         return

@@ -232,6 +232,6 @@ def _cased(candidate: Candidate, prefix: str) -> Candidate:
 def _name_after(words: Sequence[Lexeme], keyword: str) -> str:
     """The name that follows a keyword, "" without one."""
     for word, following in pairwise(words):
-        if word.upper == keyword and following.piece in (LexemeKind.WORD, LexemeKind.QUOTED):
+        if word.upper == keyword and following.kind in (LexemeKind.WORD, LexemeKind.QUOTED):
             return plain(following)
     return ""

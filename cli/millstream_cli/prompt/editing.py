@@ -95,21 +95,21 @@ def coloured(text: str) -> list[StyleAndTextTuples]:
     """Each line of a text as pieces with their styles."""
     lines: list[StyleAndTextTuples] = [[]]
     at = 0
-    for piece in [*lexemes(text), Lexeme(LexemeKind.SYMBOL, "", len(text), len(text))]:
-        for style, part in (("", text[at : piece.start]), (_style(piece), piece.text)):
+    for lexeme in [*lexemes(text), Lexeme(LexemeKind.SYMBOL, "", len(text), len(text))]:
+        for style, part in (("", text[at : lexeme.start]), (_style(lexeme), lexeme.text)):
             first, *more = part.split("\n")
             lines[-1].append((style, first))
             lines.extend([(style, line)] for line in more)
-        at = piece.end
+        at = lexeme.end
     return lines
 
 
-def _style(piece: Lexeme) -> str:
-    if piece.piece is LexemeKind.WORD:
-        return "class:keyword" if piece.upper in HARD | SOFT | _TYPES else ""
-    if not piece.closed and piece.piece is not LexemeKind.COMMENT:
+def _style(lexeme: Lexeme) -> str:
+    if lexeme.kind is LexemeKind.WORD:
+        return "class:keyword" if lexeme.upper in HARD | SOFT | _TYPES else ""
+    if not lexeme.closed and lexeme.kind is not LexemeKind.COMMENT:
         return "class:open"
-    return _CLASSES.get(piece.piece, "")
+    return _CLASSES.get(lexeme.kind, "")
 
 
 def prompt_session(

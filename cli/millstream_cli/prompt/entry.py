@@ -14,10 +14,10 @@ def complete(text: str) -> bool:
     `\\G` outside quotes and comments. A final backslash continues it."""
     if is_continued(text):
         return False
-    pieces = list(lexemes(text))
-    if any(not piece.closed and not piece.text.startswith("--") for piece in pieces):
+    scanned = list(lexemes(text))
+    if any(not lexeme.closed and not lexeme.text.startswith("--") for lexeme in scanned):
         return False
-    bare = [piece for piece in pieces if piece.piece is not LexemeKind.COMMENT]
+    bare = [lexeme for lexeme in scanned if lexeme.kind is not LexemeKind.COMMENT]
     if not bare or ("\n" not in text.strip() and find_command(text) is not None):
         return True
     return bare[-1].text == ";" or _is_vertical(bare)
@@ -27,16 +27,16 @@ def parts(text: str) -> Iterator[str]:
     """A script split into pieces to run one after another: each command of the shell, and the
     statements between them, at their original lines."""
     begin, start = 0, None
-    for piece in lexemes(text):
-        if piece.piece is LexemeKind.COMMENT:
+    for lexeme in lexemes(text):
+        if lexeme.kind is LexemeKind.COMMENT:
             continue
-        start = piece.start if start is None else start
-        if piece.text != ";":
+        start = lexeme.start if start is None else start
+        if lexeme.text != ";":
             continue
-        if find_command(text[start : piece.end]) is not None:
+        if find_command(text[start : lexeme.end]) is not None:
             yield from _filled(text, begin, start)
-            yield text[start : piece.end]
-            begin = piece.end
+            yield text[start : lexeme.end]
+            begin = lexeme.end
         start = None
     rest = text[begin if start is None else start :]
     if start is not None and find_command(rest) is not None:
@@ -48,14 +48,14 @@ def parts(text: str) -> Iterator[str]:
 
 def _filled(text: str, begin: int, end: int) -> Iterator[str]:
     """The statements of a range, padded to their line and column in the whole script."""
-    if any(p.piece is not LexemeKind.COMMENT and p.text != ";" for p in lexemes(text[begin:end])):
+    if any(p.kind is not LexemeKind.COMMENT and p.text != ";" for p in lexemes(text[begin:end])):
         before = text[:begin]
         column = begin - (before.rfind("\n") + 1)
         yield "\n" * before.count("\n") + " " * column + text[begin:end]
 
 
-def _is_vertical(pieces: list[Lexeme]) -> bool:
-    match pieces:
+def _is_vertical(scanned: list[Lexeme]) -> bool:
+    match scanned:
         case (*_, Lexeme(text="\\"), Lexeme(text="G")):
             return True
         case _:

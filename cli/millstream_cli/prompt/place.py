@@ -26,7 +26,7 @@ class Place:
     def qualifier(self) -> str:
         """`a` if the cursor is behind `a.`, else ""."""
         match self.before:
-            case (*_, Lexeme(piece=LexemeKind.WORD | LexemeKind.QUOTED) as name, Lexeme(text=".")):
+            case (*_, Lexeme(kind=LexemeKind.WORD | LexemeKind.QUOTED) as name, Lexeme(text=".")):
                 return plain(name)
             case _:
                 return ""
@@ -39,10 +39,10 @@ class Place:
 
 def place(text: str, cursor: int) -> Place | None:
     """The context of a cursor; None within a comment or a number."""
-    pieces = list(lexemes(text[:cursor]))
-    if pieces and pieces[-1].piece is LexemeKind.COMMENT and not pieces[-1].closed:
+    scanned = list(lexemes(text[:cursor]))
+    if scanned and scanned[-1].kind is LexemeKind.COMMENT and not scanned[-1].closed:
         return None
-    tokens = [piece for piece in pieces if piece.piece is not LexemeKind.COMMENT]
+    tokens = [lexeme for lexeme in scanned if lexeme.kind is not LexemeKind.COMMENT]
     prefix = ""
     if tokens and _touches(tokens[-1], cursor):
         prefix = tokens.pop().text
@@ -50,20 +50,22 @@ def place(text: str, cursor: int) -> Place | None:
             return None
     before = tuple(_statement(tokens))
     begin = before[0].start if before else cursor - len(prefix)
-    following = [piece for piece in lexemes(text[begin:]) if piece.piece is not LexemeKind.COMMENT]
-    ends = next((i for i, piece in enumerate(following) if piece.text == ";"), len(following))
+    following = [
+        lexeme for lexeme in lexemes(text[begin:]) if lexeme.kind is not LexemeKind.COMMENT
+    ]
+    ends = next((i for i, lexeme in enumerate(following) if lexeme.text == ";"), len(following))
     return Place(before, prefix, tuple(following[:ends]))
 
 
 def follows(words: Iterable[Lexeme], *keywords: str) -> tuple[Expected, ...]:
     """What the grammar allows behind these tokens, and keywords behind them."""
-    tokens = (Word(word.piece.value, word.upper) for word in words)
+    tokens = (Word(word.kind.value, word.upper) for word in words)
     return expected([*tokens, *(Word("keyword", keyword) for keyword in keywords)])
 
 
 def plain(name: Lexeme) -> str:
     """The name of a word or quoted name."""
-    if name.piece is LexemeKind.WORD:
+    if name.kind is LexemeKind.WORD:
         return name.text.upper()
     mark = name.text[0]
     return name.text.strip(mark).replace(mark * 2, mark)
@@ -76,11 +78,11 @@ def sources_in(statement: Sequence[Lexeme]) -> dict[str, str]:
         if word.upper not in ("FROM", "JOIN") or index + 1 == len(statement):
             continue
         name, *rest = statement[index + 1 : index + 4]
-        if name.piece not in _NAMES or name.upper in HARD:
+        if name.kind not in _NAMES or name.upper in HARD:
             continue
         if rest and rest[0].upper == "AS":
             rest = rest[1:]
-        aliased = rest and rest[0].piece in _NAMES and rest[0].upper not in _AFTER_SOURCE
+        aliased = rest and rest[0].kind in _NAMES and rest[0].upper not in _AFTER_SOURCE
         found[plain(rest[0]) if aliased else plain(name)] = plain(name)
     return found
 
@@ -88,11 +90,11 @@ def sources_in(statement: Sequence[Lexeme]) -> dict[str, str]:
 _AFTER_SOURCE = HARD | {"EMIT"}
 
 
-def _touches(piece: Lexeme, cursor: int) -> bool:
-    """Whether the cursor is in a piece, so that typing continues it."""
-    if not piece.closed:
+def _touches(lexeme: Lexeme, cursor: int) -> bool:
+    """Whether the cursor is in a lexeme, so that typing continues it."""
+    if not lexeme.closed:
         return True
-    return piece.end == cursor and piece.piece in _WORDS
+    return lexeme.end == cursor and lexeme.kind in _WORDS
 
 
 def _statement(tokens: list[Lexeme]) -> list[Lexeme]:

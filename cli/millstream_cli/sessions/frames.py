@@ -65,9 +65,9 @@ def raise_error(item: dict[str, Any]) -> None:
 def column_names(schema: str) -> list[str]:
     """The columns of "`ID` INTEGER, `S` STRUCT<`F` INTEGER>"."""
     found, depth, begins = [], 0, True
-    for piece in lexemes(schema):
-        if piece.piece is LexemeKind.QUOTED and begins and depth == 0:
-            found.append(piece.text[1:-1].replace("``", "`"))
-        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece.text, 0)
-        begins = piece.text == ","
+    for lexeme in lexemes(schema):
+        if lexeme.kind is LexemeKind.QUOTED and begins and depth == 0:
+            found.append(lexeme.text[1:-1].replace("``", "`"))
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(lexeme.text, 0)
+        begins = lexeme.text == ","
     return found

@@ -102,7 +102,7 @@ def _only_reads(text: str) -> bool:
     """Whether no statement of a text changes anything."""
     firsts, first = set(), True
     for word in lexemes(text):
-        if word.piece is not LexemeKind.COMMENT:
+        if word.kind is not LexemeKind.COMMENT:
             if first and word.text != ";":
                 firsts.add(word.upper)
             first = word.text == ";"

@@ -241,11 +241,11 @@ def _source(source: dict[str, Any]) -> SourceName:
 
 
 def _words(statement: str) -> list[str]:
-    return [word.upper for word in lexemes(statement) if word.piece is LexemeKind.WORD]
+    return [word.upper for word in lexemes(statement) if word.kind is LexemeKind.WORD]
 
 
 def _string(statement: str) -> str:
-    texts = [word.text for word in lexemes(statement) if word.piece is LexemeKind.STRING]
+    texts = [word.text for word in lexemes(statement) if word.kind is LexemeKind.STRING]
     if not texts:
         raise StatementError("RUN SCRIPT takes a file.", hint="RUN SCRIPT '<file>';")
     return texts[0][1:-1].replace("''", "'")

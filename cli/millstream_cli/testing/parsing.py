@@ -114,7 +114,7 @@ def _statements_and_directives(text: str) -> Iterator[Step | Lexeme]:
     """The statements, without their expectations, and the directives between them."""
     pending: list[Lexeme] = []
     for lexeme in lexemes(text):
-        if lexeme.piece is LexemeKind.COMMENT and lexeme.closed | lexeme.text.startswith("--"):
+        if lexeme.kind is LexemeKind.COMMENT and lexeme.closed | lexeme.text.startswith("--"):
             if lexeme.text.startswith("--@") and not pending:
                 yield lexeme
             continue

@@ -57,7 +57,7 @@ class Written:
 def _requoted(text: str, begins: int) -> Iterator[tuple[Span, str]]:
     """Names between backquotes, and how DuckDB reads them."""
     for lexeme in lexemes(text):
-        if lexeme.piece is LexemeKind.QUOTED and lexeme.text[0] == "`":
+        if lexeme.kind is LexemeKind.QUOTED and lexeme.text[0] == "`":
             place = Span(1, 1, begins + lexeme.start, begins + lexeme.end)
             yield place, identifier(lexeme.decoded)
 

@@ -152,9 +152,9 @@ def locate_by_name(error: MillstreamError, parsed: ParsedStatement) -> None:
 
 def _meant(lexeme: Lexeme) -> str | None:
     """The name or text that a lexeme stands for; None for keywords and numbers."""
-    if lexeme.piece in (LexemeKind.QUOTED, LexemeKind.STRING):
+    if lexeme.kind in (LexemeKind.QUOTED, LexemeKind.STRING):
         return lexeme.decoded
-    return lexeme.text if lexeme.piece is LexemeKind.WORD and lexeme.upper not in HARD else None
+    return lexeme.text if lexeme.kind is LexemeKind.WORD and lexeme.upper not in HARD else None
 
 
 def locate(error: MillstreamError, script: str) -> None:

@@ -86,7 +86,7 @@ class Found:
 class Waiting:
     """A request for a key."""
 
-    piece: ParsedStatement
+    parsed: ParsedStatement
     key: Value
     principal: Principal
     session: Session
@@ -150,8 +150,8 @@ class Lookups:
     def _learned(self, asked: Asked) -> KeyedPull | None:
         try:
             parameters = parameters_for(asked.sql, asked.parameters)
-            (piece,) = parse_text(asked.sql, test_statements=False, parameters=parameters)
-            return keyed_pull(piece.statement, piece.script, self._engine.cluster)
+            (parsed,) = parse_text(asked.sql, test_statements=False, parameters=parameters)
+            return keyed_pull(parsed.statement, parsed.script, self._engine.cluster)
         except MillstreamError:
             return None
 
@@ -202,14 +202,14 @@ class Lookups:
                 halves = asking[: len(asking) // 2], asking[len(asking) // 2 :]
                 return [answer for half in halves for answer in self._found(together, half)]
             if isinstance(error, MillstreamError):
-                return [refusal(error, asking[0].piece.text)]
+                return [refusal(error, asking[0].parsed.text)]
             return [error]
         return [(batch, found) for found in places]
 
     def _refused(self, asking: Waiting) -> RefusedError | None:
         try:
-            self._guard.authorise(asking.principal, asking.piece, asking.session)
-            self._guard.record(asking.principal, asking.piece)
+            self._guard.authorise(asking.principal, asking.parsed, asking.session)
+            self._guard.record(asking.principal, asking.parsed)
         except RefusedError as error:
             return error
         return None

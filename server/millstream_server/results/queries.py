@@ -32,7 +32,7 @@ from millstream_server.requests import Asked
 from millstream_server.results.framing import Framing, JsonFramings
 from millstream_server.results.lookups import Found
 from millstream_server.server import Server
-from millstream_server.statements import pieces_of
+from millstream_server.statements import statements_of
 
 ROWS_AT_ONCE = 1_000
 """The rows of a finished result that are converted to text at a time."""
@@ -44,7 +44,7 @@ COMPLETED = "Query Completed"
 class QueryResponse:
     """A query that has been accepted. `pull`: its rows are those of a table, once."""
 
-    piece: ParsedStatement
+    parsed: ParsedStatement
     result: Rows | Stream | History
     schema: Schema
     pull: bool
@@ -59,40 +59,40 @@ class QueryResponse:
     @property
     def prints(self) -> bool:
         """Whether it returns lines of text."""
-        return isinstance(self.piece.statement, s.PrintTopic)
+        return isinstance(self.parsed.statement, s.PrintTopic)
 
 
 def query_of(server: Server, asked: Asked) -> ParsedStatement:
     """The one query of a request; raises RefusedError for anything else."""
-    pieces = pieces_of(asked, server.session(asked))
-    if len(pieces) != 1:
+    statements = statements_of(asked, server.session(asked))
+    if len(statements) != 1:
         raise RefusedError(
-            MALFORMED, f"Expected exactly one KSQL statement; found {len(pieces)} instead"
+            MALFORMED, f"Expected exactly one KSQL statement; found {len(statements)} instead"
         )
-    piece = pieces[0]
-    if not isinstance(piece.statement, s.SelectStatement | s.PrintTopic):
+    parsed = statements[0]
+    if not isinstance(parsed.statement, s.SelectStatement | s.PrintTopic):
         raise RefusedError(
             BAD_STATEMENT,
-            f"Statement type `{type(piece.statement).__name__}' not supported for this resource:"
+            f"Statement type `{type(parsed.statement).__name__}' not supported for this resource:"
             " give it to /ksql",
-            piece.text,
+            parsed.text,
         )
-    return piece
+    return parsed
 
 
-def pulls(piece: ParsedStatement) -> bool:
+def pulls(parsed: ParsedStatement) -> bool:
     """Whether a query ends by itself and returns at once."""
-    query = getattr(piece.statement, "query", None)
-    printed = isinstance(piece.statement, s.PrintTopic)
+    query = getattr(parsed.statement, "query", None)
+    printed = isinstance(parsed.statement, s.PrintTopic)
     return not printed and (query is None or query.emit is None)
 
 
 def start(
-    server: Server, asked: Asked, piece: ParsedStatement, principal: Principal
+    server: Server, asked: Asked, parsed: ParsedStatement, principal: Principal
 ) -> QueryResponse:
     """Execute a query up to its first row. May block: call it in a thread."""
     session = server.session(asked)
-    ongoing = server.ongoing.begin(principal, piece, session)
+    ongoing = server.ongoing.begin(principal, parsed, session)
     try:
         answer = _started(server, ongoing)
         if isinstance(answer.result, Rows):
@@ -104,28 +104,28 @@ def start(
 
 
 def _started(server: Server, ongoing: Ongoing) -> QueryResponse:
-    principal, piece, session = ongoing.principal, ongoing.statement, ongoing.session
-    server.guard.authorise(principal, piece, session)
-    server.guard.record(principal, piece)
-    statement = piece.statement
+    principal, parsed, session = ongoing.principal, ongoing.statement, ongoing.session
+    server.guard.authorise(principal, parsed, session)
+    server.guard.record(principal, parsed)
+    statement = parsed.statement
     if len(server.engine.push_queries.streams) >= server.settings.push_queries_max:
         raise RefusedError(
             TOO_MANY_QUERIES,
             "Not executing statement(s) as doing so would cause the number of active push queries"
             f" to exceed the configured limit of {server.settings.push_queries_max}",
-            piece.text,
+            parsed.text,
         )
     try:
-        result = execute_statement(server.engine, piece, session)
+        result = execute_statement(server.engine, parsed, session)
     except MillstreamError as error:
         sight = server.guard.sight(principal, server.engine.catalog)
-        raise refusal(error, piece.text, seen=sight.suggested) from error
+        raise refusal(error, parsed.text, seen=sight.suggested) from error
     if isinstance(result, Stream):
         server.owners[result.query_id] = principal.name
         ongoing.ends_by(partial(_revoked, result))
-        return QueryResponse(piece, result, result.schema, False, result.limit, ongoing)
+        return QueryResponse(parsed, result, result.schema, False, result.limit, ongoing)
     if not isinstance(result, Rows | History):
-        raise RefusedError(BAD_STATEMENT, "The statement gives no rows", piece.text)
+        raise RefusedError(BAD_STATEMENT, "The statement gives no rows", parsed.text)
     if isinstance(result, Rows):
         server.held.hold(result.table)
     limit = getattr(getattr(statement, "query", None), "limit", None)
@@ -133,7 +133,7 @@ def _started(server: Server, ongoing: Ongoing) -> QueryResponse:
     schema = result.schema or schema_of(shape)
     if isinstance(result, History):
         ongoing.ends_by(lambda _: result.cancel())
-    return QueryResponse(piece, result, schema, _of_table(server, piece), limit, ongoing)
+    return QueryResponse(parsed, result, schema, _of_table(server, parsed), limit, ongoing)
 
 
 def _revoked(stream: Stream, error: RevokedError) -> None:
@@ -153,9 +153,9 @@ def whole(found: Found, framing: Framing) -> bytes:
     return header + framing.framed(found.rows) + framing.end(None)
 
 
-def _of_table(server: Server, piece: ParsedStatement) -> bool:
+def _of_table(server: Server, parsed: ParsedStatement) -> bool:
     """Whether a pull query reads a table; on a stream it is a push query that ends by itself."""
-    query = getattr(piece.statement, "query", None)
+    query = getattr(parsed.statement, "query", None)
     source = server.engine.catalog.find(query.source.name) if query else None
     return source is None or source.kind is SourceKind.TABLE
 
@@ -177,7 +177,7 @@ async def pieces(
                     yield framed(framing, change, start_row)
         yield framing.end(final_message(answer))
     except MillstreamError as error:
-        yield framing.failed(refusal(error, answer.piece.text))
+        yield framing.failed(refusal(error, answer.parsed.text))
     except RefusedError as error:
         yield framing.failed(error)
     except Exception as error:

@@ -12,9 +12,9 @@ from millstream_parser.lexemes import LexemeKind, lexemes
 
 def words(text: str) -> list[Word]:
     return [
-        Word(piece.piece.value, piece.upper)
-        for piece in lexemes(text)
-        if piece.piece is not LexemeKind.COMMENT
+        Word(lexeme.kind.value, lexeme.upper)
+        for lexeme in lexemes(text)
+        if lexeme.kind is not LexemeKind.COMMENT
     ]
 
 

@@ -32,16 +32,16 @@ from millstream_parser.lexemes import LexemeKind, lexemes
     ],
 )  # fmt: skip
 def test_pieces(text: str, wanted: list[tuple[LexemeKind, str, bool]]) -> None:
-    assert [(p.piece, p.text, p.closed) for p in lexemes(text)] == wanted
+    assert [(p.kind, p.text, p.closed) for p in lexemes(text)] == wanted
 
 
 @given(st.text(alphabet="ab1 .'`\"-/*\n;()é$\\e", max_size=40))
 def test_nothing_is_lost_and_nothing_fails(text: str) -> None:
     at = 0
-    for piece in lexemes(text):
-        assert piece.text == text[piece.start : piece.end] != ""
-        assert text[at : piece.start].strip() == ""
-        at = piece.end
+    for lexeme in lexemes(text):
+        assert lexeme.text == text[lexeme.start : lexeme.end] != ""
+        assert text[at : lexeme.start].strip() == ""
+        at = lexeme.end
     assert text[at:].strip() == ""
 
 
