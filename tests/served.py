@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ from millstream_server.server import Server, ServerSettings
 SOCKET_BYTES = 64 << 10
 """What a connection holds at each end: without a bound it grows to megabytes, on each machine to
 others, and what a client is sent that does not read is there."""
+NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""What clients of `http://` verify with: reading the certificates of all authorities takes each
+client longer than a server takes to start. This context has none of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 import millstream
 from millstream_server.server import ServerSettings
 from tests.patience import PATIENCE_S
-from tests.served import served
+from tests.served import NO_AUTHORITIES, served
 
 
 def test_a_session_over_http(servers: str) -> None:
@@ -21,7 +21,9 @@ def test_a_session_over_http(servers: str) -> None:
     with (
         millstream.connect(kafka=servers, service_id=name) as db,
         served(db.engine, {"auto.offset.reset": "earliest"}) as door,
-        httpx.Client(base_url=door.url, timeout=PATIENCE_S, http1=False, http2=True) as client,
+        httpx.Client(
+            base_url=door.url, verify=NO_AUTHORITIES, timeout=PATIENCE_S, http1=False, http2=True
+        ) as client,
     ):
 
         def ksql(text: str) -> Any:
@@ -60,7 +62,7 @@ def test_two_servers_of_one_service_list_each_other(servers: str) -> None:
         millstream.connect(kafka=servers, service_id=name) as there,
         served(here.engine, settings=ServerSettings(host="here:8088")) as door,
         served(there.engine, settings=ServerSettings(host="there:8088")),
-        httpx.Client(base_url=door.url, timeout=PATIENCE_S) as client,
+        httpx.Client(base_url=door.url, verify=NO_AUTHORITIES, timeout=PATIENCE_S) as client,
     ):
 
         def ksql(text: str) -> Any:

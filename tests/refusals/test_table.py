@@ -25,7 +25,7 @@ from tests.refusals.sources import opened
 from tests.refusals.table import catalog, ddl, model, parser, plan, query, service, statements
 from tests.refusals.table.row import Refused
 from tests.refusals.test_refusals import GOLDEN, Refusal, tried
-from tests.served import served
+from tests.served import NO_AUTHORITIES, served
 
 TABLES: tuple[ModuleType, ...] = (model, catalog, plan, ddl, query, statements, service, parser)
 ROWS: tuple[Refused, ...] = tuple(row for table in TABLES for row in table.ROWS)
@@ -196,7 +196,9 @@ def test_rows_over_the_network(database: Database, family: str) -> None:
     content = "\n".join(map(json.dumps, ({"target": target}, row)))
     with (
         served(database.engine) as found,
-        httpx.Client(base_url=found.url, http1=False, http2=True, timeout=PATIENCE_S) as client,
+        httpx.Client(
+            base_url=found.url, verify=NO_AUTHORITIES, http1=False, http2=True, timeout=PATIENCE_S
+        ) as client,
     ):
         answer = client.post("/inserts-stream", content=content)
     message = json.loads(answer.text.splitlines()[0])["message"]

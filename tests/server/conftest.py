@@ -18,7 +18,7 @@ from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S
-from tests.served import SOCKET_BYTES, Served, served
+from tests.served import NO_AUTHORITIES, SOCKET_BYTES, Served, served
 
 BUFFER_BYTES = 64 << 10
 MADE = (
@@ -40,7 +40,9 @@ class RunningServer:
     def client(self, *, http2: bool = False) -> httpx.Client:
         """A client of the server; its connections hold as much as those of the server."""
         bound = (socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
-        transport = httpx.HTTPTransport(http1=not http2, http2=http2, socket_options=[bound])
+        transport = httpx.HTTPTransport(
+            verify=NO_AUTHORITIES, http1=not http2, http2=http2, socket_options=[bound]
+        )
         return httpx.Client(base_url=self.url, timeout=PATIENCE_S, transport=transport)
 
     def ksql(self, text: str, **more: Any) -> Any:

@@ -21,7 +21,7 @@ from millstream_server.auth.origins import Origins
 from millstream_server.bootstrap.config import load_config
 from millstream_server.bootstrap.wiring import gate, names
 from tests.patience import PATIENCE_S
-from tests.served import Served, served
+from tests.served import NO_AUTHORITIES, Served, served
 
 LOCAL = "localhost:8088"
 EVIL = "http://evil.example"
@@ -162,7 +162,7 @@ FOREIGN = {
 def test_foreign_pages_are_refused_on_every_path(
     door: Served, method: str, path: str, sent: dict[str, str], status: int, http2: bool
 ) -> None:
-    transport = httpx.HTTPTransport(http1=not http2, http2=http2)
+    transport = httpx.HTTPTransport(verify=NO_AUTHORITIES, http1=not http2, http2=http2)
     with httpx.Client(base_url=door.url, transport=transport, timeout=PATIENCE_S) as client:
         kind = {"content-type": "text/plain"}
         answer = client.request(method, path, json=CHANGES, headers={**kind, **sent})
@@ -193,7 +193,7 @@ def test_websockets_of_other_clients_are_opened(door: Served) -> None:
 
 def test_headers_are_counted(door: Served) -> None:
     for http2 in (False, True):
-        transport = httpx.HTTPTransport(http1=not http2, http2=http2)
+        transport = httpx.HTTPTransport(verify=NO_AUTHORITIES, http1=not http2, http2=http2)
         with httpx.Client(base_url=door.url, transport=transport) as client:
             few = {f"x-{number}": "y" for number in range(80)}
             assert client.get("/info", headers=few).status_code == 200

@@ -34,7 +34,7 @@ from millstream_server.failures import FORBIDDEN_ON_KAFKA, RefusedError, Revoked
 from millstream_server.ongoing import OngoingWork
 from millstream_server.results.framing import DELIMITED, KSQL
 from tests.patience import PATIENCE_S, until
-from tests.served import Served, served
+from tests.served import NO_AUTHORITIES, Served, served
 from tests.server.guarded import HEADERS
 from tests.server.test_auth import CHEAP
 
@@ -104,7 +104,9 @@ def streamed(guarded: Guarded, sql: str, kind: str, caller: str, found: Lines) -
     """The lines of a push query, then None."""
     headers = {"accept": kind, **HEADERS[caller]()}
     with (
-        httpx.Client(base_url=guarded.door.url, timeout=PATIENCE_S) as client,
+        httpx.Client(
+            base_url=guarded.door.url, verify=NO_AUTHORITIES, timeout=PATIENCE_S
+        ) as client,
         client.stream("POST", "/query-stream", json={"sql": sql}, headers=headers) as answer,
     ):
         for line in filter(None, answer.iter_lines()):
@@ -193,7 +195,7 @@ def test_rows_are_not_inserted_any_more(guarded: Guarded) -> None:
     found: list[str] = []
 
     def insert() -> None:
-        transport = httpx.HTTPTransport(http1=False, http2=True)
+        transport = httpx.HTTPTransport(verify=NO_AUTHORITIES, http1=False, http2=True)
         with (
             httpx.Client(
                 base_url=guarded.door.url, timeout=PATIENCE_S, transport=transport

@@ -23,6 +23,7 @@ from millstream_server.bootstrap.startup import open_database, server_settings
 from millstream_server.http.listening import Tls, bind
 from tests.certified import authority
 from tests.patience import PATIENCE_S
+from tests.served import NO_AUTHORITIES
 
 ANY = "http://127.0.0.1:0"
 
@@ -41,7 +42,9 @@ def started(*arguments: str, **environment: str) -> Iterator[httpx.Client]:
         try:
             lines = iter(process.stderr.readline, "")
             found = next(filter(None, (re.search(r"listens on (\S+?)[.,] ", x) for x in lines)))
-            with httpx.Client(base_url=found[1], timeout=PATIENCE_S) as client:
+            with httpx.Client(
+                base_url=found[1], verify=NO_AUTHORITIES, timeout=PATIENCE_S
+            ) as client:
                 yield client
         finally:
             process.send_signal(signal.SIGTERM)

@@ -17,7 +17,7 @@ from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S
-from tests.served import Served, served
+from tests.served import NO_AUTHORITIES, Served, served
 from tests.server.conftest import MADE, RunningServer
 
 
@@ -304,7 +304,7 @@ MANY = (
 
 
 def statuses(door: Served) -> dict[str, Any]:
-    with httpx.Client(base_url=door.url, timeout=PATIENCE_S) as client:
+    with httpx.Client(base_url=door.url, verify=NO_AUTHORITIES, timeout=PATIENCE_S) as client:
         known = client.get("/status").json()["commandStatuses"]
         found = {command: client.get(f"/status/{command}").json() for command in known}
     assert {command: status["status"] for command, status in found.items()} == known
@@ -315,7 +315,7 @@ def test_statuses_outlive_the_server(tmp_path: Path) -> None:
     path = str(tmp_path / "shop.db")
     with closing(open_engine(path, EngineSettings(), now_ms)) as engine, served(engine) as door:
         engine.start()
-        with httpx.Client(base_url=door.url, timeout=PATIENCE_S) as client:
+        with httpx.Client(base_url=door.url, verify=NO_AUTHORITIES, timeout=PATIENCE_S) as client:
             given = [
                 client.post("/ksql", json={"ksql": text}).raise_for_status().json() for text in MANY
             ]
@@ -324,7 +324,7 @@ def test_statuses_outlive_the_server(tmp_path: Path) -> None:
     with closing(open_engine(path, EngineSettings(), now_ms)) as engine, served(engine) as door:
         assert engine.command_topic.state.replayed < len(MANY), "it has begun with a snapshot"
         assert statuses(door) == told
-        with httpx.Client(base_url=door.url, timeout=PATIENCE_S) as client:
+        with httpx.Client(base_url=door.url, verify=NO_AUTHORITIES, timeout=PATIENCE_S) as client:
             assert client.get("/status/table/OTHER/create").status_code == 404
 
 
