@@ -380,6 +380,7 @@ class Listing(Enum):
     TYPES = "TYPES"
     VARIABLES = "VARIABLES"
     QUERIES = "QUERIES"
+    TERMINATED_QUERIES = "TERMINATED QUERIES"
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,11 @@ def test_lists_show_what_may_be_seen(door: Guarded) -> None:
         assert names(caller, "SHOW STREAMS;", "streams", "name") == streams
         assert sorted(names(caller, "SHOW TOPICS;", "topics", "name")) == topics
     assert names("reader", "SHOW QUERIES;", "queries", "id") == []
-    assert len(names("admin", "SHOW QUERIES;", "queries", "id")) == 1
+    (query,) = names("admin", "SHOW QUERIES;", "queries", "id")
+    door.clients["admin"].post("/ksql", json={"ksql": f"TERMINATE {query};"})
+    listed = "LIST TERMINATED QUERIES;", "terminatedQueries", "queryId"
+    assert names("reader", *listed) == []
+    assert names("admin", *listed) == [query]
 
 
 def test_a_script_is_asked_about_as_it_goes(door: Guarded) -> None:

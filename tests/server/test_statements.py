@@ -47,6 +47,7 @@ def test_a_statement_gives_its_status(door: RunningServer) -> None:
         ("SHOW TOPICS EXTENDED;", "kafka_topics_extended"),
         ("SHOW QUERIES;", "queries"),
         ("SHOW QUERIES EXTENDED;", "query_descriptions"),
+        ("LIST TERMINATED QUERIES;", "terminated_queries"),
         ("SHOW FUNCTIONS;", "function_names"),
         ("SHOW PROPERTIES;", "properties"),
         ("SHOW TYPES;", "type_list"),
@@ -75,6 +76,19 @@ def test_what_each_statement_gives(shop: RunningServer, statement: str, kind: st
     assert entity["@type"] == kind
     assert entity["statementText"] == statement
     assert entity["warnings"] == []
+
+
+def test_terminated_queries_have_their_statement_and_sink(shop: RunningServer) -> None:
+    shop.ksql("TERMINATE CTAS_SPENDING_1;")
+    (entity,) = shop.ksql("LIST TERMINATED QUERIES;")
+    (ended,) = entity["terminatedQueries"]
+    assert ended.pop("endedAt") > 0
+    assert ended == {
+        "queryId": "CTAS_SPENDING_1",
+        "sink": "SPENDING",
+        "queryString": "CREATE TABLE spending AS SELECT customer, SUM(amount) AS total"
+        " FROM orders GROUP BY customer;",
+    }
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,21 @@ SHOW QUERIES;
 -- | Query ID | Query Type | Status | Sink Name | Sink Kafka Topic | Query String |
 -- |----------|------------|--------|-----------|------------------|--------------|
 
+--@test: LIST TERMINATED QUERIES
+LIST TERMINATED QUERIES;
+-- | Query ID | Ended At | Sink | Query String |
+-- |----------|----------|------|--------------|
+INSERT INTO s WITH (QUERY_ID='one') SELECT * FROM s WHERE v > 8;
+INSERT INTO s WITH (QUERY_ID='two') SELECT * FROM s WHERE v > 9;
+TERMINATE two;
+INSERT INTO s (k, v, ROWTIME) VALUES ('a', 1, 999);
+TERMINATE one;
+LIST TERMINATED QUERIES;
+-- | Query ID | Ended At | Sink | Query String |
+-- |----------|----------|------|--------------|
+-- | ONE      | 1000     | S    | INSERT INTO s WITH (QUERY_ID='one') SELECT * FROM s WHERE v > 8  |
+-- | TWO      | 0        | S    | INSERT INTO s WITH (QUERY_ID='two') SELECT * FROM s WHERE v > 9  |
+
 --@test: SHOW TOPICS
 SHOW TOPICS;
 -- | Kafka Topic | Partitions | Partition Replicas |

@@ -58,6 +58,12 @@ def show(statement: Show, push_queries: PushQueries, metrics: Metrics, session: 
                 if statement.extended
                 else _queries(registry.catalog, metrics.now())
             )
+        case Listing.TERMINATED_QUERIES:
+            ended = registry.catalog.terminated
+            return rows(
+                ("Query ID", "Ended At", "Sink", "Query String"),
+                [(q.record.id, q.ended_at, q.record.sink, q.record.statement) for q in ended],
+            )
         case Listing.FUNCTIONS:
             return _functions(registry.functions)
         case Listing.PROPERTIES:

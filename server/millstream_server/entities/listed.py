@@ -46,6 +46,8 @@ def _listed(statement: Show, view: View, session: Session) -> Entity:
             return _topics(statement, view)
         case Listing.QUERIES:
             return _queries(statement.extended, view)
+        case Listing.TERMINATED_QUERIES:
+            return {"@type": "terminated_queries", "terminatedQueries": _terminated(view)}
         case Listing.FUNCTIONS:
             return {"@type": "function_names", "functions": function_names(view.engine.functions)}
         case Listing.PROPERTIES:
@@ -126,6 +128,19 @@ def _queries(extended: bool, view: View) -> Entity:
         "@type": "queries",
         "queries": view.queries(records) + [view.pushed(query_id) for query_id in pushing],
     }
+
+
+def _terminated(view: View) -> list[Entity]:
+    return [
+        {
+            "queryId": ended.record.id,
+            "endedAt": ended.ended_at,
+            "sink": ended.record.sink,
+            "queryString": ended.record.statement,
+        }
+        for ended in view.engine.catalog.terminated
+        if view.sight.record(ended.record)
+    ]
 
 
 def _properties(session: Session) -> Entity:

@@ -211,6 +211,7 @@ FORMS: list[tuple[int, str, Statement]] = [
     (59, "show variables", Show(Listing.VARIABLES)),
     (60, "show queries", Show(Listing.QUERIES)),
     (61, "show queries extended", Show(Listing.QUERIES, extended=True)),
+    (61, "list terminated queries", Show(Listing.TERMINATED_QUERIES)),
     (62, "describe orders", Describe("SOURCE", "ORDERS")),
     (62, "describe `TABLES`", Describe("SOURCE", "TABLES")),
     (63, "describe orders extended", Describe("SOURCE", "ORDERS", extended=True)),
