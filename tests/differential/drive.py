@@ -53,11 +53,11 @@ def output(case: Case) -> list[list[Written]]:
 
 
 @contextmanager
-def open_case(case: Case) -> Iterator[Engine]:
-    """An engine that has executed a whole case, at once and without restarts. Rows move between
-    sub-topologies at once: under exactly-once, they would move with the commit, after the receiver
-    has read its other inputs."""
-    records = tuple(replace(record, chunk=0) for record in case.records)
+def open_case(case: Case, *, at_once: bool = True) -> Iterator[Engine]:
+    """An engine that has executed a whole case, without restarts, and if `at_once` in one run. Rows
+    move between sub-topologies at once: under exactly-once, they would move with the commit, after
+    the receiver has read its other inputs."""
+    records = tuple(replace(record, chunk=0) if at_once else record for record in case.records)
     whole = replace(case.running, restarts=(), max_batch=200_000)
     plain = replace(case, running=whole, records=records)
     running = _Running(plain, ":memory:", {"processing.guarantee": "at_least_once"})

@@ -171,6 +171,10 @@ def compare(executor: DuckDBExecutor, runs: Runs) -> int:
                 expected = rows(con, relations[name], f"SELECT {columns} FROM given")
                 assert rows(con, relations[name], f'SELECT {columns} FROM "{name}"') == expected
             compared += relations[OUT].num_rows > 0
+        for table in program.tables if not program.upkeep else ():
+            text = f'SELECT * FROM "{table.name}"'
+            kept = executor._session.connection.sql(text).to_arrow_table()
+            assert rows(con, kept, text) == rows(con, kept, "SELECT * FROM given")
     return compared
 
 
@@ -178,7 +182,7 @@ def compare(executor: DuckDBExecutor, runs: Runs) -> int:
 def test_the_rows_are_those_of_the_executor(kind: str, runs: Runs) -> None:
     compared = 0
     for seed in range(4):
-        with open_case(case(seed, kind)) as engine:
+        with open_case(case(seed, kind), at_once=False) as engine:
             for query_id in engine.catalog.queries:
                 for executor in engine.runtime.executors(query_id):
                     assert isinstance(executor, DuckDBExecutor)
