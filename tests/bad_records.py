@@ -157,6 +157,27 @@ STREAMS = (
         empty=((b"\0\0\0\1", None),),
     ),
     BadRecords(
+        "msgpack_values",
+        "k STRING KEY, a INT, b STRING",
+        "VALUE_FORMAT='MSGPACK'",
+        **values(
+            (
+                b"\x82\xa1A\x03\xa1b\xa1x",
+                b"\x80",
+                b"\x81\xa1z\x91\x90",
+                b"\x81\xa1a\xcb" + b"\0" * 8,
+            ),
+            (b"\x82\xa1A\x03", b"\x81\xa1A\xa1x", b"\x03", b"\x80\x80", b"\x81\x01\x02", b"\xc1"),
+        ),
+        empty=(NO_VALUE,),
+    ),
+    BadRecords(
+        "msgpack_keys",
+        "k INT KEY, v STRING",
+        "KEY_FORMAT='MSGPACK', VALUE_FORMAT='JSON', WRAP_SINGLE_VALUE=false",
+        **keys((b"\x07", b"\xff"), (b"\x91\x07", b"\xce\xff\xff\xff\xff", b"\x80", b"\xd4\x05a")),
+    ),
+    BadRecords(
         "protobuf_values",
         "k STRING KEY, a INT, b STRING",
         "VALUE_FORMAT='PROTOBUF_NOSR'",

@@ -154,6 +154,12 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
 * Keys of maps are STRING in every format. Keys of records hold no maps.
 * Formats with keys take windowed ones: the bounds of the window follow the key's bytes.
 * JOIN and GROUP BY do not work on values in the KAFKA format.
+* A record in the MSGPACK format is a map, and its fields are found and converted as those of JSON.
+  BYTES are MessagePack's `bin`, and a TIMESTAMP is its extension type -1 (a number of milliseconds
+  is read, too). DATE and TIME are numbers as in JSON: days, and milliseconds. A DECIMAL is written
+  as text, so that no digit is lost, and read from text and from numbers. Other extension types,
+  keys of maps that are not text, values nested more than 200 deep, and bytes behind the record make
+  it invalid.
 """
 
 

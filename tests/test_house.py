@@ -82,6 +82,7 @@ ABOVE = {
 HOMES: dict[str, set[str]] = {
     "sqlglot": {"millstream_parser", "plan", "operators", "query"},
     "confluent_kafka": {"log"},
+    "msgpack": {"formats"},
     "pyspark": {"history"},
     "prompt_toolkit": {"millstream_cli"},
     "starlette": {"millstream_server"},

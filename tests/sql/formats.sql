@@ -92,6 +92,31 @@ SELECT * FROM bare_lines EMIT CHANGES;
 -- |----------|
 -- | [1,null] |
 
+--@test: MSGPACK keys and values
+CREATE STREAM s (k INT KEY, g STRING KEY, b BYTES, d DECIMAL(6, 2), t TIMESTAMP, l ARRAY<DOUBLE>, m MAP<STRING, DATE>)
+  WITH (KAFKA_TOPIC='s', PARTITIONS=1, FORMAT='MSGPACK');
+CREATE STREAM keys (k INT KEY, v STRING) WITH (KAFKA_TOPIC='keys', PARTITIONS=1, FORMAT='MSGPACK');
+CREATE STREAM raw (v BYTES) WITH (KAFKA_TOPIC='keys', KEY_FORMAT='NONE', VALUE_FORMAT='KAFKA');
+CREATE TABLE counted AS SELECT k, COUNT(*) AS n FROM keys WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY k;
+INSERT INTO s VALUES (1, 'a', TO_BYTES('ff', 'hex'), 1.50, '2024-01-02T03:04:05.678', ARRAY[1, NULL], MAP('x' := '1969-12-31'));
+INSERT INTO s (k, g) VALUES (2, NULL);
+INSERT INTO keys (k, v, ROWTIME) VALUES (1, 'one', 5);
+INSERT INTO keys (k, v, ROWTIME) VALUES (1, NULL, 6);
+SELECT * FROM s EMIT CHANGES;
+-- | K | G    | B    |    D | T                       | L           | M                   |
+-- |---|------|------|------|-------------------------|-------------|---------------------|
+-- | 1 | a    | /w== | 1.50 | 2024-01-02T03:04:05.678 | [1.0, null] | {"x": "1969-12-31"} |
+-- | 2 | NULL | NULL | NULL | NULL                    | NULL        | NULL                |
+SELECT FROM_BYTES(v, 'hex') AS h FROM raw EMIT CHANGES;
+-- | H              |
+-- |----------------|
+-- | 81A156A36F6E65 |
+-- | 81A156C0       |
+SELECT k, WINDOWSTART, n FROM counted;
+-- | K | WINDOWSTART | N |
+-- |---|-------------|---|
+-- | 1 |           0 | 2 |
+
 --@test: from one format into another
 CREATE STREAM s (k INT KEY, a INT, b STRING) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');
 CREATE STREAM o WITH (VALUE_FORMAT='DELIMITED', VALUE_DELIMITER='|') AS SELECT * FROM s;

@@ -71,6 +71,7 @@ CAPABILITIES: Mapping[str, Capability] = {
         many_columns=False,
         clauses=False,
     ),
+    "MSGPACK": Capability(),
     "NONE": Capability(types=frozenset(), wraps=frozenset(), keys=False),
     "PROTOBUF": Capability(
         registry=True,

@@ -25,6 +25,7 @@ from millstream.formats.header_columns import header_column
 from millstream.formats.json import read_json
 from millstream.formats.json_text import write_json
 from millstream.formats.kafka import read_kafka, write_kafka
+from millstream.formats.msgpack import NO_FIELDS, read_msgpack, write_msgpack
 from millstream.formats.none import read_none, write_none
 from millstream.formats.payload import Bytes, Layout, Read, Written, one_array, present_rows
 from millstream.formats.protobuf import read_protobuf, write_protobuf
@@ -195,6 +196,8 @@ def read_payload(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout,
             return read_kafka(payload, layout)
         case "DELIMITED":
             return read_delimited(con, payload, layout)
+        case "MSGPACK":
+            return read_msgpack(payload, layout)
         case "PROTOBUF_NOSR":
             return read_protobuf(payload, layout)
         case "NONE":
@@ -212,6 +215,8 @@ def write_payload(
     """Write one side of the records in the named format."""
     if not columns and name == "JSON":
         return Written(pa.array([b"{}"] * rows, pa.binary()))
+    if not columns and name == "MSGPACK":
+        return Written(pa.array([NO_FIELDS] * rows, pa.binary()))
     if not columns or name == "NONE":
         return Written(write_none(rows))
     match name:
@@ -221,6 +226,8 @@ def write_payload(
             return Written(write_kafka(columns, layout))
         case "DELIMITED":
             return Written(write_delimited(con, columns, layout))
+        case "MSGPACK":
+            return Written(write_msgpack(columns, layout))
         case "PROTOBUF_NOSR":
             return write_protobuf(columns, layout)
     raise _unknown(name)

@@ -106,7 +106,7 @@ def test_an_unknown_format_is_answered_with_the_usable_ones() -> None:
     with pytest.raises(StatementError) as caught:
         known_format("foo")
     assert str(caught.value) == (
-        "Unknown format: FOO\nThe formats are DELIMITED, JSON, KAFKA, NONE, PROTOBUF_NOSR."
+        "Unknown format: FOO\nThe formats are DELIMITED, JSON, KAFKA, MSGPACK, NONE, PROTOBUF_NOSR."
     )
 
 

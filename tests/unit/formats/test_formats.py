@@ -120,7 +120,7 @@ def read(schema: Schema, table: pa.Table, key: Format, value: Format, **more: An
     return decode(CON, table, DecodeSpec(key, value, schema, columns, **more), "t")
 
 
-@pytest.mark.parametrize("name", ["JSON", "DELIMITED", "KAFKA", "PROTOBUF_NOSR"])
+@pytest.mark.parametrize("name", ["JSON", "DELIMITED", "KAFKA", "MSGPACK", "PROTOBUF_NOSR"])
 @pytest.mark.parametrize("sql_type", [*SCALARS, *NESTED], ids=str)
 @settings(max_examples=12)
 @given(data=st.data())
@@ -241,6 +241,8 @@ def test_quotes_in_delimited_lines(fields: list[str | None], line: bytes) -> Non
         ("KAFKA", schema_of(INTEGER), None, b"123", "expected 4 bytes, got 3"),
         ("KAFKA", schema_of(STRING), None, b"\xff", "not UTF-8"),
         ("JSON", schema_of(STRING), None, b"{", "not JSON"),
+        ("MSGPACK", schema_of(INTEGER), None, b"\x81\xa2V0", "not MessagePack: Unpack failed"),
+        ("MSGPACK", schema_of(INTEGER), None, b"\x81\xa2V0\xa1x", "V0: cannot read a string"),
         ("PROTOBUF_NOSR", schema_of(STRING), None, b"\x0a\x05a", "cut off"),
     ],
 )
@@ -340,7 +342,7 @@ def test_windowed_keys(kind: WindowKind) -> None:
 
 def test_types_of_empty_batches() -> None:
     schema = schema_of(*SCALARS, *NESTED, key=INTEGER)
-    for name in ("JSON", "PROTOBUF_NOSR"):
+    for name in ("JSON", "MSGPACK", "PROTOBUF_NOSR"):
         found = read(schema, raw([]), Format("KAFKA"), Format(name)).table
         for column in schema.columns:
             assert found.schema.field(column.name).type == arrow_type(column.type)
