@@ -47,3 +47,17 @@ CREATE STREAM o AS SELECT id FROM s WHERE EXPLODE(xs) > 1;
 -- error: EXPLODE
 CREATE TABLE o AS SELECT id, EXPLODE(xs) AS x, COUNT(*) FROM s GROUP BY id;
 -- error: able function
+
+--@test: a table function over a join of two streams
+CREATE STREAM a (k INT KEY, l ARRAY<INT>) WITH (KAFKA_TOPIC='a', PARTITIONS=1, VALUE_FORMAT='JSON');
+CREATE STREAM b (k INT KEY, v INT) WITH (KAFKA_TOPIC='b', PARTITIONS=1, VALUE_FORMAT='JSON');
+INSERT INTO a (k, l, ROWTIME) VALUES (1, ARRAY[1, 2], 5);
+INSERT INTO b (k, v, ROWTIME) VALUES (1, 2, 6);
+INSERT INTO b (k, v, ROWTIME) VALUES (1, 3, 7);
+SELECT a.k AS k, 6 / (EXPLODE(l) - v) AS e FROM a JOIN b WITHIN 1 HOUR ON a.k = b.k EMIT CHANGES;
+-- | K | E    |
+-- |---|------|
+-- | 1 | -6   |
+-- | 1 | NULL |
+-- | 1 | -3   |
+-- | 1 | -6   |

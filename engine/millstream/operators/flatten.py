@@ -7,6 +7,7 @@ from dataclasses import replace
 from millstream.model.batch import SEQ
 from millstream.model.expressions import TableCall
 from millstream.operators.relation import (
+    ORIGIN,
     PRESENT,
     SelectFragment,
     Setting,
@@ -37,21 +38,20 @@ def compile_flatten(
     kept = quoted(names(part.schema))
     added = quoted(names(node.schema)[len(kept) :])
     lists = quoted(f"$list{index}" for index in range(len(node.calls)))
-    meta = quoted(meta_names(setting))
+    meta, seq = quoted(meta_names(setting)), identifier(SEQ)
     texts = [list_text(call, part, setting) for call in node.calls]
     where = f"\n  WHERE {' AND '.join((*part.where, PRESENT))}"
     inner = (
-        f"SELECT {', '.join((*kept, *meta))}, "
+        f"SELECT {', '.join((*kept, *meta))}, {aliased(part.origin or seq, ORIGIN)}, "
         + ", ".join(aliased(text, name) for text, name in zip(texts, lists, strict=True))
         + f"\n  FROM {part.source}{where}"
     )
     longest = f"greatest({', '.join(f'coalesce(len({name}), 0)' for name in lists)})"
     unnested = (
-        f"SELECT {', '.join((*kept, *meta))}, "
+        f"SELECT {', '.join((*kept, *meta, ORIGIN))}, "
         + ", ".join(f"unnest({text}) AS {name}" for text, name in zip(lists, added, strict=True))
         + f", unnest(range({longest})) AS {POSITION}\n  FROM (\n  {inner}\n  )"
     )
-    seq = identifier(SEQ)
     return replace(
         part,
         schema=node.schema,
@@ -60,6 +60,7 @@ def compile_flatten(
         where=(),
         meta=((seq, f"row_number() OVER (ORDER BY {seq}, {POSITION})"),),
         traced=False,
+        origin=ORIGIN,
     )
 
 
