@@ -42,6 +42,8 @@ OFFSET = "$offset"
 """INT64: the offset of the record a decoded row comes from."""
 WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 _SIDES = {Role.KEY: "key", Role.VALUE: "value"}
+_NO_FIELDS = {"JSON": b"{}", "MSGPACK": NO_FIELDS}
+"""The record without fields, of formats that can write one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +215,8 @@ def write_payload(
     rows: int,
 ) -> Written:
     """Write one side of the records in the named format."""
-    if not columns and name == "JSON":
-        return Written(pa.array([b"{}"] * rows, pa.binary()))
-    if not columns and name == "MSGPACK":
-        return Written(pa.array([NO_FIELDS] * rows, pa.binary()))
+    if not columns and name in _NO_FIELDS:
+        return Written(pa.array([_NO_FIELDS[name]] * rows, pa.binary()))
     if not columns or name == "NONE":
         return Written(write_none(rows))
     match name:

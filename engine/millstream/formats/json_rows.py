@@ -16,12 +16,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-import pyarrow as pa
-
 from millstream.formats.json_value import first_value
-from millstream.formats.payload import Layout, Read
+from millstream.formats.payload import Layout, Read, read_one_by_one
 from millstream.model.errors import RecordError
-from millstream.model.physical import arrow_type, physical_names
+from millstream.model.physical import physical_names
 from millstream.model.schema import Column
 from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
 
@@ -39,33 +37,13 @@ _CONTEXT = decimal.Context(prec=400, Emax=999_999, Emin=-999_999, traps=[decimal
 
 
 def read_json_rows(payloads: Sequence[bytes | None], layout: Layout) -> Read:
-    """Read the requested columns of each record; see `Read` for invalid rows.
+    """Read the requested columns of each record; see `Read` for invalid rows."""
 
-    All columns are read, requested or not: whether a record is bad does not depend on the query.
-    """
-    columns = layout.picked
-    found: list[list[Any]] = [[None] * len(payloads) for _ in columns]
-    bad: dict[int, str] = {}
-    absent = set()
-    for row, payload in enumerate(payloads):
-        if payload is None:
-            continue
-        try:
-            record = parse_json(payload)
-            if record is None:
-                absent.add(row)
-                continue
-            values = read_record(record, layout.columns, layout.wrapped)
-        except RecordError as error:
-            bad[row] = error.message
-            continue
-        for column, index in zip(found, layout.wanted, strict=True):
-            column[row] = values[index]
-    arrays = tuple(
-        pa.array(values, arrow_type(column.type))
-        for values, column in zip(found, columns, strict=True)
-    )
-    return Read(arrays, bad, frozenset(absent))
+    def values(payload: bytes) -> list[Any] | None:
+        record = parse_json(payload)
+        return None if record is None else read_record(record, layout.columns, layout.wrapped)
+
+    return read_one_by_one(payloads, layout, values)
 
 
 def parse_json(payload: bytes) -> Any:

@@ -18,9 +18,9 @@ import msgpack
 import pyarrow as pa
 
 from millstream.formats.json_rows import read_record
-from millstream.formats.payload import Bytes, Layout, Read
+from millstream.formats.payload import Bytes, Layout, Read, read_one_by_one
 from millstream.model.errors import RecordError
-from millstream.model.physical import arrow_type, physical_names
+from millstream.model.physical import physical_names
 from millstream.model.python_values import counted
 from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
 
@@ -34,26 +34,12 @@ _MICROS = 1_000_000
 def read_msgpack(payload: Bytes, layout: Layout) -> Read:
     """Read the wanted columns of each record. The value nil, and a payload without bytes, is no
     value."""
-    found: list[list[Any]] = [[None] * len(payload) for _ in layout.wanted]
-    bad: dict[int, str] = {}
-    absent = set()
-    for row, content in enumerate(payload.to_pylist()):
-        if content is None:
-            continue
-        try:
-            record = _parsed(content)
-            if record is None:
-                absent.add(row)
-                continue
-            # All columns are read: whether a record is bad does not depend on the query.
-            values = read_record(record, layout.columns, layout.wrapped)
-        except RecordError as error:
-            bad[row] = error.message
-            continue
-        for column, index in zip(found, layout.wanted, strict=True):
-            column[row] = values[index]
-    arrays = zip(found, layout.picked, strict=True)
-    return Read(tuple(pa.array(v, arrow_type(c.type)) for v, c in arrays), bad, frozenset(absent))
+
+    def values(content: bytes) -> list[Any] | None:
+        record = _parsed(content)
+        return None if record is None else read_record(record, layout.columns, layout.wrapped)
+
+    return read_one_by_one(payload.to_pylist(), layout, values)
 
 
 def write_msgpack(columns: list[pa.Array], layout: Layout) -> Bytes:

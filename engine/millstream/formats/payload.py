@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.model.errors import RecordError
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
 
@@ -62,6 +63,34 @@ class Written:
 def nothing_read(layout: Layout, rows: int) -> Read:
     """All columns NULL."""
     return Read(tuple(pa.nulls(rows, arrow_type(column.type)) for column in layout.picked))
+
+
+def read_one_by_one(
+    payloads: Sequence[bytes | None],
+    layout: Layout,
+    values_of: Callable[[bytes], Sequence[Any] | None],
+) -> Read:
+    """Read each record in Python. `values_of` returns the values of all columns of a record, wanted
+    or not, because whether a record is bad must not depend on the query. It returns None for bytes
+    without a value, and raises RecordError for a bad record."""
+    found: list[list[Any]] = [[None] * len(payloads) for _ in layout.wanted]
+    bad: dict[int, str] = {}
+    absent = set()
+    for row, payload in enumerate(payloads):
+        if payload is None:
+            continue
+        try:
+            values = values_of(payload)
+        except RecordError as error:
+            bad[row] = error.message
+            continue
+        if values is None:
+            absent.add(row)
+            continue
+        for column, index in zip(found, layout.wanted, strict=True):
+            column[row] = values[index]
+    arrays = zip(found, layout.picked, strict=True)
+    return Read(tuple(pa.array(v, arrow_type(c.type)) for v, c in arrays), bad, frozenset(absent))
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:

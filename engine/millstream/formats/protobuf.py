@@ -15,7 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.formats.json_rows import fit_decimal
-from millstream.formats.payload import Bytes, Layout, Read, Written, nothing_read
+from millstream.formats.payload import (
+    Bytes,
+    Layout,
+    Read,
+    Written,
+    nothing_read,
+    read_one_by_one,
+)
 from millstream.formats.protobuf_wire import (
     FIXED64,
     VARINT,
@@ -31,7 +38,7 @@ from millstream.formats.protobuf_wire import (
 )
 from millstream.model.errors import RecordError
 from millstream.model.java_time import civil_from_days, days_from_civil
-from millstream.model.physical import arrow_type, physical_names
+from millstream.model.physical import physical_names
 from millstream.model.python_values import counted
 from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
 
@@ -51,25 +58,18 @@ def read_protobuf(payload: Bytes, layout: Layout) -> Read:
     if not layout.columns:
         return nothing_read(layout, len(payload))
     nulls = _representation(layout)
-    found: list[list[Any]] = [[None] * len(payload) for _ in layout.wanted]
-    bad = {}
-    for row, content in enumerate(payload.to_pylist()):
-        if content is None:
-            continue
+
+    def values(content: bytes) -> list[Any]:
         try:
             fields = read_fields(content)
-            # All columns are read: whether a message is bad does not depend on the query.
-            every = [
+            return [
                 _read(fields.get(number), column.type, nulls)
                 for number, column in enumerate(layout.columns, start=1)
             ]
-        except (RecordError, UnicodeDecodeError) as error:
-            bad[row] = str(error)
-            continue
-        for values, index in zip(found, layout.wanted, strict=True):
-            values[row] = every[index]
-    arrays = zip(found, layout.picked, strict=True)
-    return Read(tuple(pa.array(v, arrow_type(c.type)) for v, c in arrays), bad)
+        except UnicodeDecodeError as error:
+            raise RecordError(str(error)) from error
+
+    return read_one_by_one(payload.to_pylist(), layout, values)
 
 
 def write_protobuf(columns: list[pa.Array], layout: Layout) -> Written:
