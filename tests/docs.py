@@ -154,6 +154,8 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
 * Keys of maps are STRING in every format. Keys of records hold no maps.
 * Formats with keys take windowed ones: the bounds of the window follow the key's bytes.
 * JOIN and GROUP BY do not work on values in the KAFKA format.
+* Records in the formats MSGPACK and PROTOBUF_NOSR are read and written one by one in Python, those
+  of the other formats by columns. So these two cost much more CPU for each record.
 * A record in the MSGPACK format is a map, and its fields are found and converted as those of JSON.
   BYTES are MessagePack's `bin`, and a TIMESTAMP is its extension type -1 (a number of milliseconds
   is read, too). DATE and TIME are numbers as in JSON: days, and milliseconds. A DECIMAL is written

@@ -6,5 +6,6 @@
 * `sink`, `exchange_write`: from the output relation to records.
 * `changelog`, `compaction`, `upkeep`: changelog records, snapshots on them, expired state.
 * `channel_watermarks`: the progress in each input and exchange channel, as state.
+* `sql_script`: a program as a script for the `duckdb` shell, for EXPLAIN.
 * `problems`: entries of the processing log, and the error that stops a query.
 """

@@ -5,5 +5,6 @@
 * `aggregate`, `windows`, `sessions`, `accumulators`, `folds`: aggregation.
 * `join`, `stream_join`, `table_join`, `foreign_key`, `versions`: joins.
 * `expressions`, `casts`, `arithmetic`, `scalar`, `guards`, `sql`: expressions as text.
+* `layout`, `arrival_texts`: the text of programs for EXPLAIN.
 * `view`: the contents of a table, for pull queries.
 """

@@ -1,1 +1,5 @@
-"""Push queries and PRINT: rows that a client gets as they arrive."""
+"""Push queries and PRINT: rows that a client gets as they arrive.
+
+* `push_queries`: those that run. `pushing`: how one is planned, started and ended.
+* `shared_push`: one running query and its clients. `printing`: PRINT.
+"""

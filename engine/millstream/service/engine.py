@@ -33,7 +33,7 @@ from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.scheduler.driver import Driver
 from millstream.scheduler.restoring import Restoring
 from millstream.state.store import Store
-from millstream.statements.inserts import Inserts
+from millstream.statements.inserting import Inserts
 
 CLOSE_SECONDS = 20
 """The time that queries have to stop in `close`."""

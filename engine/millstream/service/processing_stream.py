@@ -24,7 +24,7 @@ from millstream.model.settings import EngineSettings
 from millstream.plan.define import create_source
 from millstream.push.push_queries import PushQueries
 from millstream.queries.processing_log import KEPT_MAX, ProcessingLog
-from millstream.statements.inserts import Inserts
+from millstream.statements.inserting import Inserts
 from millstream_parser import parse
 from millstream_parser import statements as s
 

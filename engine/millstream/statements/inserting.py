@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from millstream.ddl.topics import refuse_internal
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
+from millstream.log.reopening import ReopeningWriter
 from millstream.model import refusals
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 from millstream.model.errors import RecordError, StatementError
@@ -26,17 +27,27 @@ from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.settings import EngineSettings
 from millstream.model.types import BIGINT
 from millstream.plan.places import placed
+from millstream.queries.registry import QueryRegistry
 from millstream.query.results import Done
 from millstream.query.session import Session
 from millstream.statements import wordings
 from millstream.statements.constants import constant_row
-from millstream.statements.inserts import Inserts
 from millstream.statements.loading import load_batches
 from millstream_parser.statements import CopyFrom, InsertValues
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _REJECTS_SHOWN = 5
 _OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
+
+
+@dataclass(frozen=True, slots=True)
+class Inserts:
+    """The sources that take rows, and the writer that appends them. `clock`: the time of day in
+    ms, which is the time of a row without ROWTIME."""
+
+    registry: QueryRegistry
+    writer: ReopeningWriter[pa.Table]
+    clock: Callable[[], int]
 
 
 def insert_values(statement: InsertValues, script: str, inserts: Inserts, session: Session) -> Done:

@@ -22,12 +22,12 @@ from millstream.model.types import BIGINT, DATE, STRING, TIME, TIMESTAMP
 from millstream.query.session import Session
 from millstream.statements import wordings
 from millstream.statements.inserting import (
+    Inserts,
     append,
     insertable_schema,
     refuse_insert,
     rowtime_error,
 )
-from millstream.statements.inserts import Inserts
 from millstream.statements.row_values import truncated_fractions
 
 _ROWTIME = Column("ROWTIME", BIGINT)
