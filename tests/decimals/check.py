@@ -16,11 +16,11 @@ from millstream.model.physical import duckdb_type
 from millstream.model.schema import Column, Schema
 from millstream.operators.expressions import compile_expression
 from millstream.operators.sql import guarded, identifier
-from millstream.operators.udfs import register_builtin
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
 from tests.decimals import oracle
+from tests.registered import register
 
 CATALOGUE = Catalogue({}, {}, {})
 ROWS = 6
@@ -48,7 +48,7 @@ def mismatches(seed: int, trees: int, operators: int = 4) -> Iterator[Mismatch]:
     """Compare so many random trees, each over some rows, fast and exact."""
     random = Random(seed)
     with duckdb.connect(config={"threads": 1}) as con:
-        register_builtin(con)
+        register(con)
         for start in range(0, trees, TREES):
             columns = oracle.some_columns(random, 10)
             rows = [
@@ -70,7 +70,7 @@ def compared(
 ) -> Iterator[Mismatch]:
     """Compare some trees over some rows."""
     with duckdb.connect(config={"threads": 1}) as con:
-        register_builtin(con)
+        register(con)
         with _table(con, columns, rows):
             yield from _compared(con, columns, rows, trees)
 

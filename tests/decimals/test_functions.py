@@ -25,10 +25,10 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.model.types import BIGINT, DOUBLE, INTEGER, STRING, Decimal, SqlType
 from millstream.operators.expressions import compile_expression
 from millstream.operators.sql import guarded, identifier
-from millstream.operators.udfs import register_builtin, register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
 SCOPE = Scope((), CATALOGUE)
@@ -38,7 +38,7 @@ EXACT = decimal.Context(prec=90)
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config={"threads": 1}) as connection:
-        register_builtin(connection)
+        register(connection)
         yield connection
 
 
@@ -58,7 +58,7 @@ def decimals(draw: st.DrawFn, most: int = 38) -> tuple[Decimal, Number]:
 def computed(con: duckdb.DuckDBPyConnection, text: str) -> tuple[SqlType, object]:
     """Type and value; the fast text has the same value unless it raises."""
     typed = type_expression(parse_expression(text), SCOPE)
-    register_expressions(con, [typed], CATALOGUE)
+    register(con, [typed], CATALOGUE)
     fast, exact = (
         compile_expression(typed, CATALOGUE, exact=exact, columns=identifier)
         for exact in (False, True)

@@ -22,7 +22,6 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.operators.compile import OUT, compile_subtopology
 from millstream.operators.program import Call, Program, Repeat, Step, Upsert
 from millstream.operators.registration import node_expressions
-from millstream.operators.udfs import register_expressions
 from millstream.plan.nodes import Node, inputs
 from millstream.plan.show import describe
 from millstream.state.store import Session
@@ -33,6 +32,7 @@ from tests.differential.generator import KINDS, case
 from tests.differential.statements import script
 from tests.plans.test_golden import FOLDER, PARTITIONS, last_query, sections
 from tests.plans.trees import texts
+from tests.registered import register
 
 GOLDEN = sorted(FOLDER.glob("*.txt"))
 GENERATED = 200
@@ -111,12 +111,16 @@ class Runs:
     of: dict[int, list[tuple[Step, Mapping[str, pa.Table], dict[str, pa.Table]]]] = field(
         default_factory=dict
     )
+    sessions: list[Session] = field(default_factory=list)
+    """All of them, so that no other one gets the `id` of one that is closed."""
 
     def run(
         self, session: Session, steps: Sequence[tuple[Step, bool]], given: Mapping[str, pa.Table]
     ) -> Any:
         """As `run_steps`."""
         result = run_steps(session, steps, given)
+        if id(session) not in self.of:
+            self.sessions.append(session)
         self.of.setdefault(id(session), []).append((steps[0][0], given, result[0]))
         return result
 
@@ -147,7 +151,7 @@ def compare(executor: DuckDBExecutor, runs: Runs) -> int:
     that could be compared."""
     program, sub, compared = executor.active.program, executor._sub, 0
     with duckdb.connect() as con:
-        register_expressions(con, node_expressions(sub.root), FUNCTIONS)
+        register(con, node_expressions(sub.root), FUNCTIONS)
         shown = {
             exact: STUB.sub("", show_program(program, sub, FUNCTIONS, exact=exact))
             for exact in (False, True)

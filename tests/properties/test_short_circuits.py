@@ -29,11 +29,11 @@ from millstream.model.types import BOOLEAN, INTEGER, STRING
 from millstream.operators.expressions import compile_expression, compile_predicate
 from millstream.operators.guards import guarded_text
 from millstream.operators.sql import identifier
-from millstream.operators.udfs import register_builtin
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream.state.store import KEEP_FAILURES
 from millstream_parser import parse_expression
+from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
 SCHEMA = Schema(
@@ -252,7 +252,7 @@ ROWS = st.lists(
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute(KEEP_FAILURES)
-        register_builtin(connection)
+        register(connection)
         connection.execute(f"CREATE TABLE rows (n INTEGER, {COLUMNS})")
         yield connection
 
@@ -273,8 +273,9 @@ def found(
     for batch in (rows[:cut], rows[cut:]):
         con.execute("DELETE FROM rows")
         if batch:
-            numbered = [(n, *row) for n, row in enumerate(batch)]
-            con.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", numbered)
+            parameters = [item for n, row in enumerate(batch) for item in (n, *row)]
+            places = ", ".join(["(?, ?, ?, ?, ?)"] * len(batch))
+            con.execute(f"INSERT INTO rows VALUES {places}", parameters)
         query = "SELECT {0} FROM rows ORDER BY n"
         try:
             got = con.execute(query.format(fast)).fetchall()

@@ -88,8 +88,7 @@ def compile_expression(
     """The value of an expression as DuckDB text, without a guard around it.
 
     `columns` gives the SQL of a column. Unless `contained`, the failure of any part is one of the
-    whole. The connection needs `udfs.register_builtin` and the functions of
-    `scalar.python_functions`.
+    whole. The connection needs the functions that `udfs.register_expressions` registers.
     """
     return _text(expression, _Setting(catalogue, exact, columns, contained=contained))
 

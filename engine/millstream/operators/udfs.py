@@ -27,28 +27,22 @@ _CONTEXT = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 _Operation = Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]
 
 
-def register_builtin(con: duckdb.DuckDBPyConnection) -> None:
-    """Registers the functions that any compiled expression may call with the database of a
-    connection; all its cursors share them. Registering them again does nothing."""
-    register_expressions(con, (), Catalogue({}, {}, {}))
-
-
 def register_expressions(
     con: duckdb.DuckDBPyConnection,
     expressions: Iterable[Expression],
     catalogue: Catalogue,
-    known: set[str] | None = None,
+    known: set[str],
 ) -> None:
-    """As `register_builtin`, for the Python functions that these expressions call.
+    """Registers the Python functions that these expressions call, and those that any compiled
+    expression may call, with the database of a connection; all its cursors share them.
 
-    `known`: the names already registered with the database; updated here. Without it they are
-    queried, which takes DuckDB longer than all the rest of starting a small query.
+    `known`: the names already registered with the database; updated here. To query them takes
+    DuckDB longer than all the rest of starting a small query.
     """
-    names = _registered(con) if known is None else known
     for function in needed_functions(expressions, catalogue):
-        if function.name not in names:
+        if function.name not in known:
             register(con, function)
-            names.add(function.name)
+            known.add(function.name)
 
 
 def needed_functions(
@@ -57,13 +51,6 @@ def needed_functions(
     """The Python functions that the compiled text of these expressions may call."""
     wanted = {function for item in expressions for function in python_functions(item, catalogue)}
     return (*_BUILTIN, *wanted)
-
-
-def _registered(con: duckdb.DuckDBPyConnection) -> set[str]:
-    found = con.execute(
-        "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, 'ms_')"
-    ).fetchall()
-    return {name for (name,) in found}
 
 
 def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:

@@ -10,10 +10,10 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.model.expressions import Expression
 from millstream.operators.expressions import compile_expression
 from millstream.operators.scalar import is_volatile
-from millstream.operators.udfs import register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
 SCOPE = Scope((), CATALOGUE, {}, {})
@@ -25,7 +25,7 @@ def value(text: str, *, exact: bool) -> Any:
     if text == "NULL":
         return None
     expression: Expression = type_expression(parse_expression(text), SCOPE)
-    register_expressions(CON, [expression], CATALOGUE)
+    register(CON, [expression], CATALOGUE)
     sql = compile_expression(expression, CATALOGUE, exact=exact, columns=lambda name: name)
     if exact and not is_volatile(expression, CATALOGUE):
         sql = f"TRY({sql})"

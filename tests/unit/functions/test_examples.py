@@ -22,9 +22,9 @@ from millstream.model.types import INTERVAL_UNIT
 from millstream.operators.expressions import compile_expression
 from millstream.operators.scalar import is_volatile
 from millstream.operators.sql import guarded
-from millstream.operators.udfs import register_expressions
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.registered import register
 from tests.unit.functions.evaluating import CATALOGUE, CON, SCOPE, check, value
 
 CASES = [
@@ -66,7 +66,7 @@ def test_null_arguments(call: Call) -> None:
             continue
         for column in (False, True):
             made = _without(call, place, column=column)
-            register_expressions(CON, [made], CATALOGUE)
+            register(CON, [made], CATALOGUE)
             sql = compile_expression(made, CATALOGUE, exact=True, columns=lambda name: name)
             guard = sql if is_volatile(made, CATALOGUE) else guarded(sql)
             source = f"(SELECT CAST(NULL AS {duckdb_type(argument.type)}) AS missing FROM range(2))"

@@ -22,10 +22,10 @@ from millstream.model.schema import Column, Schema
 from millstream.model.types import STRING
 from millstream.operators.expressions import compile_expression
 from millstream.operators.sql import identifier
-from millstream.operators.udfs import register_builtin, register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
 SCOPE = Scope((("R", Schema((Column("A", STRING), Column("B", STRING)))),), CATALOGUE)
@@ -35,7 +35,7 @@ CHARACTERS = [chr(code) for code in range(1, sys.maxunicode + 1) if not 0xD800 <
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
-        register_builtin(connection)
+        register(connection)
         yield connection
 
 
@@ -44,7 +44,7 @@ def computed(
 ) -> list[object]:
     """The values of an expression over A and B; where the fast text does not raise, it agrees."""
     typed = type_expression(parse_expression(text), SCOPE)
-    register_expressions(con, [typed], CATALOGUE)
+    register(con, [typed], CATALOGUE)
     fast, exact = (
         compile_expression(typed, CATALOGUE, exact=exact, columns=identifier)
         for exact in (False, True)

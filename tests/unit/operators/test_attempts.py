@@ -29,11 +29,11 @@ from millstream.model.types import BOOLEAN, BYTES, INTEGER, STRING, SqlType
 from millstream.operators.expressions import compile_expression, compile_predicate
 from millstream.operators.guards import guarded_text
 from millstream.operators.sql import identifier
-from millstream.operators.udfs import register_builtin, register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream.state.store import KEEP_FAILURES
 from millstream_parser import parse_expression
+from tests.registered import register
 
 
 def strict(value: int) -> int:
@@ -208,18 +208,22 @@ class Rows:
         values = {GOOD: good, BAD: bad, MISSING: None}
         self.known = [(what, ok) for ok in (True, False) for what in KINDS]
         self.rows = [(values[what], ok) for what, ok in self.known]
-        con.execute(f'CREATE OR REPLACE TABLE t (n INTEGER, "A" {duckdb_type(kind)}, "OK" BOOLEAN)')
-        self.fill(range(len(self.rows)))
+        places = range(len(self.rows))
+        self.fill("t", kind, places)
+        for place in places:
+            self.fill(f"t{place}", kind, [place])
 
-    def fill(self, places: Any) -> None:
-        self.con.execute("DELETE FROM t")
-        self.con.executemany(
-            "INSERT INTO t VALUES (?, ?, ?)", [(place, *self.rows[place]) for place in places]
+    def fill(self, table: str, kind: SqlType, places: Sequence[int]) -> None:
+        columns = f'n INTEGER, "A" {duckdb_type(kind)}, "OK" BOOLEAN'
+        self.con.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
+        values = [value for place in places for value in (place, *self.rows[place])]
+        self.con.execute(
+            f"INSERT INTO {table} VALUES {', '.join(['(?, ?, ?)'] * len(places))}", values
         )
 
     def texts(self, sql: str, compiled: Callable[..., str]) -> tuple[str, str]:
         typed = type_expression(parse_expression(sql), Scope((("R", self.schema),), CATALOGUE))
-        register_expressions(self.con, [typed], CATALOGUE)
+        register(self.con, [typed], CATALOGUE)
         fast = compiled(typed, CATALOGUE, exact=False, columns=identifier)
         return fast, guarded_text(typed, CATALOGUE, identifier, compiled=compiled)
 
@@ -232,15 +236,13 @@ class Rows:
 
     def all_of(self, sql: str) -> list[Any]:
         """The values of all rows, the same in one batch and row by row, fast and exact."""
-        query = "SELECT {0} FROM t ORDER BY n"
+        query = "SELECT {{0}} FROM {} ORDER BY n".format
         fast, exact = self.texts(sql, compile_expression)
-        found = self.ask(query, exact, exact)
-        assert self.ask(query, fast, exact) == found
+        found = self.ask(query("t"), exact, exact)
+        assert self.ask(query("t"), fast, exact) == found
         alone: list[Any] = []
         for place in range(len(self.rows)):
-            self.fill([place])
-            alone += self.ask(query, fast, exact)
-        self.fill(range(len(self.rows)))
+            alone += self.ask(query(f"t{place}"), fast, exact)
         assert alone == found
         return found
 
@@ -249,7 +251,7 @@ class Rows:
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute(KEEP_FAILURES)
-        register_builtin(connection)
+        register(connection)
         yield connection
 
 
@@ -364,7 +366,7 @@ def test_what_fails_in_python_is_called_for_whole_batches(con: duckdb.DuckDBPyCo
         "COUNTED(CAST(CAST(A AS STRING) AS INTEGER)) + 4 / B",
     ):
         typed = type_expression(parse_expression(sql), Scope((("R", schema),), catalogue))
-        register_expressions(con, [typed], catalogue)
+        register(con, [typed], catalogue)
         calls.clear()
         con.execute(f"SELECT {guarded_text(typed, catalogue, identifier)} FROM big").fetchall()
         assert sum(calls) == 20_000 and len(calls) < 20, sql

@@ -32,10 +32,11 @@ from millstream.model.types import (
 )
 from millstream.operators.expressions import compile_expression, compile_predicate
 from millstream.operators.sql import guarded, identifier
-from millstream.operators.udfs import java_double, register_builtin, register_expressions
+from millstream.operators.udfs import java_double
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.registered import register
 
 RAISES = "raises"
 
@@ -104,7 +105,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 def run(con: duckdb.DuckDBPyConnection, text: str, *, exact: bool) -> Any:
     """The values of an expression for the three rows, or RAISES."""
     typed = type_expression(parse_expression(text), Scope((("R", SCHEMA),), CATALOGUE))
-    register_expressions(con, [typed], CATALOGUE)
+    register(con, [typed], CATALOGUE)
     sql = compile_expression(typed, CATALOGUE, exact=exact, columns=identifier)
     value = guarded(sql) if exact else sql
     try:
@@ -317,7 +318,7 @@ def test_functions_in_python_see_no_nulls(con: duckdb.DuckDBPyConnection) -> Non
         {"WATCH": ScalarFunction("WATCH", "", (Variant("T -> T", python=watch),), "", ())}, {}, {}
     )
     typed = type_expression(parse_expression("WATCH(S)"), Scope((("R", SCHEMA),), catalogue))
-    register_expressions(con, [typed], catalogue)
+    register(con, [typed], catalogue)
     sql = compile_expression(typed, catalogue, exact=False, columns=identifier)
     assert con.execute(f"SELECT {sql} FROM rows").fetchall() == [(" 12 ",), (None,), ("x",)]
     assert None not in seen
@@ -326,7 +327,7 @@ def test_functions_in_python_see_no_nulls(con: duckdb.DuckDBPyConnection) -> Non
 def test_functions_outlive_the_cursor_that_registered_them() -> None:
     with duckdb.connect() as connection:
         cursor = connection.cursor()
-        register_builtin(cursor)
+        register(cursor)
         cursor.close()
         del cursor
         sql = "SELECT ms_java_double(x) FROM (SELECT CAST(1e10 AS DOUBLE) AS x)"

@@ -16,10 +16,10 @@ from millstream.model.schema import Column, Schema
 from millstream.model.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Decimal
 from millstream.operators.expressions import compile_expression
 from millstream.operators.sql import guarded, identifier
-from millstream.operators.udfs import register_builtin
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.registered import register
 
 CATALOGUE = Catalogue({}, {}, {})
 SCHEMA = Schema(
@@ -84,7 +84,7 @@ TEXTS = (
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
-        register_builtin(connection)
+        register(connection)
         columns = ", ".join(f'"{c.name}" {duckdb_type(c.type)}' for c in SCHEMA.columns)
         connection.execute(f"CREATE TABLE rows ({columns})")
         yield connection
@@ -103,7 +103,9 @@ def test_fast_is_exact_or_raises(
     except StatementError:
         return
     con.execute("DELETE FROM rows")
-    con.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", [*rows, (None,) * 6])
+    places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * (len(rows) + 1))
+    values = [value for row in [*rows, (None,) * 6] for value in row]
+    con.execute(f"INSERT INTO rows VALUES {places}", values)
     fast = compile_expression(typed, CATALOGUE, exact=False, columns=identifier)
     exact = guarded(compile_expression(typed, CATALOGUE, exact=True, columns=identifier))
     wanted = con.execute(f"SELECT CAST({exact} AS VARCHAR) FROM rows").fetchall()

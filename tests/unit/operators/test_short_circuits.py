@@ -19,11 +19,11 @@ from millstream.model.types import INTEGER, STRING
 from millstream.operators.expressions import compile_expression, compile_predicate
 from millstream.operators.guards import guarded_text
 from millstream.operators.sql import identifier
-from millstream.operators.udfs import register_builtin, register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream.state.store import KEEP_FAILURES
 from millstream_parser import parse_expression
+from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
 SCHEMA = Schema((Column("I", INTEGER), Column("J", INTEGER), Column("S", STRING)))
@@ -109,7 +109,7 @@ COLUMNS = ", ".join(f'"{column.name}" {duckdb_type(column.type)}' for column in 
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute(KEEP_FAILURES)
-        register_builtin(connection)
+        register(connection)
         connection.execute(f"CREATE TABLE rows (n INTEGER, {COLUMNS})")
         yield connection
 
@@ -119,8 +119,8 @@ def batches(con: duckdb.DuckDBPyConnection, cut: Sequence[int]) -> Iterator[None
     start = 0
     for size in cut:
         con.execute("DELETE FROM rows")
-        numbered = [(n, *ROWS[n]) for n in range(start, start + size)]
-        con.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", numbered)
+        values = [value for n in range(start, start + size) for value in (n, *ROWS[n])]
+        con.execute(f"INSERT INTO rows VALUES {', '.join(['(?, ?, ?, ?)'] * size)}", values)
         start += size
         yield
 
@@ -142,7 +142,7 @@ def test_values(
     con: duckdb.DuckDBPyConnection, text: str, cut: tuple[int, ...], guarded: bool
 ) -> None:
     typed = type_expression(parse_expression(text), SCOPE)
-    register_expressions(con, [typed], CATALOGUE)
+    register(con, [typed], CATALOGUE)
     fast = compile_expression(typed, CATALOGUE, exact=False, columns=identifier)
     exact = guarded_text(typed, CATALOGUE, identifier)
     query = "SELECT {0} FROM rows ORDER BY n"
@@ -161,7 +161,7 @@ def test_conditions(
     con: duckdb.DuckDBPyConnection, text: str, cut: tuple[int, ...], guarded: bool
 ) -> None:
     typed = type_expression(parse_expression(text), SCOPE)
-    register_expressions(con, [typed], CATALOGUE)
+    register(con, [typed], CATALOGUE)
     fast = compile_predicate(typed, CATALOGUE, exact=False, columns=identifier)
     exact = guarded_text(typed, CATALOGUE, identifier, compiled=compile_predicate)
     query = "SELECT n FROM (SELECT * FROM rows) WHERE ({0}) ORDER BY n"

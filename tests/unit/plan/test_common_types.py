@@ -23,10 +23,10 @@ from millstream.model.errors import StatementError
 from millstream.model.types import BIGINT, DOUBLE, INTEGER, Array, Decimal, Map, SqlType
 from millstream.operators.expressions import compile_expression
 from millstream.operators.sql import identifier
-from millstream.operators.udfs import register_builtin, register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
 SCOPE = Scope((), CATALOGUE)
@@ -38,7 +38,7 @@ EXACT = decimal.Context(prec=60)
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
-        register_builtin(connection)
+        register(connection)
         yield connection
 
 
@@ -79,7 +79,7 @@ def common(kinds: Sequence[SqlType]) -> SqlType:
 
 def computed(con: duckdb.DuckDBPyConnection, text: str) -> tuple[SqlType, object]:
     typed = type_expression(parse_expression(text), SCOPE)
-    register_expressions(con, [typed], CATALOGUE)
+    register(con, [typed], CATALOGUE)
     sql = compile_expression(typed, CATALOGUE, exact=True, columns=identifier)
     [(value,)] = con.execute(f"SELECT {sql}").fetchall()
     return typed.type, value
