@@ -39,6 +39,9 @@ TWICE = f"""CREATE TABLE o {SINK} AS SELECT l.k AS k, COUNT(*) AS c FROM s l
     JOIN r WITHIN 1 SECONDS GRACE PERIOD 0 SECONDS ON l.g = r.g {WINDOW} GROUP BY l.k;"""
 SECONDS = 60
 SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=4, lag_interval_ms=20)
+IDLE_STEPS = 30
+"""A step takes a millisecond, so every interval has passed in these: an instance without progress
+has none in further ones either, until another one works."""
 WIDTHS = {"s": 2, "r": 2, "o": 2}
 
 
@@ -94,11 +97,12 @@ class Two:
         self.producer.transact("none", [Appended(topic, partition, batch, 1)], {})
 
     def work(self, instance: Runtime[Any], steps: int) -> bool:
-        """Whether there was anything to do."""
-        progress = False
-        for _ in range(steps):
-            self.now += 1
-            progress = instance.step(self.now).progress or progress
+        """Whether there was anything to do. An idle instance takes no more than `IDLE_STEPS`."""
+        progress, idle = False, 0
+        while steps and idle < IDLE_STEPS:
+            steps, self.now = steps - 1, self.now + 1
+            moved = instance.step(self.now).progress
+            progress, idle = progress or moved, 0 if moved else idle + 1
         return progress
 
     def move(self) -> None:
