@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from millstream.catalog.catalog import Catalog
@@ -57,7 +58,12 @@ def topic_of(settings: EngineSettings) -> str:
 
 def processing_stream(settings: EngineSettings) -> Source:
     """The definition of the stream, which every catalog of the engine has."""
-    text = _STATEMENT.format(topic=topic_of(settings))
+    return _stream_over(topic_of(settings))
+
+
+@cache
+def _stream_over(topic: str) -> Source:
+    text = _STATEMENT.format(topic=topic)
     (statement,) = parse(text)
     assert isinstance(statement, s.CreateSource)
     return create_source(statement, Catalog(), {}, text=text)
