@@ -50,10 +50,12 @@ clients: $(STAMP)  ## Install the published clients that tests/clients tries, ea
 
 # Tests start many processes; where PYTHONDONTWRITEBYTECODE is set each would compile all it imports.
 COMPILE := $(BIN)/python -m compileall -q grammar parser engine server cli tests
+# And each pytest would rewrite the assertions of all tests, which takes as long as importing them.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 test: $(STAMP) clients  ## All tests (minutes)
 	@$(COMPILE)
-	@$(BIN)/python -m pytest -n 2 tests
+	@$(PYTEST) -n 2 tests
 
 check: $(STAMP)  ## Lint, spelling, types and the fast tests, as before each commit
 	@$(BIN)/ruff check .
@@ -61,7 +63,7 @@ check: $(STAMP)  ## Lint, spelling, types and the fast tests, as before each com
 	@git ls-files -z | xargs -0 $(BIN)/codespell
 	@$(BIN)/mypy
 	@$(COMPILE)
-	@$(BIN)/python -m pytest -n 2 -m "not slow" tests
+	@$(PYTEST) -n 2 -m "not slow" tests
 
 golden: $(STAMP)  ## Rewrite the golden plans; review the diff
 	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/plans -k golden

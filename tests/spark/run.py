@@ -12,13 +12,15 @@ from pathlib import Path
 from tests.kafka.run import cluster
 from tests.spark.java import missing
 
+WITH_SPARK = ("tests/spark", "tests/unit/history/test_session.py")
+"""The tests that are skipped without Spark; all others are part of `make test`."""
 ON_KAFKA = ("tests/spark/test_spark_on_kafka.py", "tests/kafka/test_history_on_kafka.py")
 
 
 def steps(options: argparse.Namespace) -> Iterator[list[str]]:
     """What is run, in this order."""
     parity = ["tests.spark.parity", "--backend", "spark", "--queries", options.queries]
-    yield ["pytest", "-q", "tests/spark", "tests/unit/history"]
+    yield ["pytest", "-q", *WITH_SPARK]
     if options.small:
         yield parity
         return
