@@ -19,6 +19,20 @@ from .statements import (
 
 def print_query(query: Query) -> str:
     """The canonical text of a query."""
+    lines = _branch(query)
+    for branch in query.union:
+        lines += ["UNION ALL", *_branch(branch)]
+    if query.order_by:
+        order = (f"{print_expression(e)}{' DESC' if down else ''}" for e, down in query.order_by)
+        lines.append(f"ORDER BY {', '.join(order)}")
+    if query.emit is not None:
+        lines.append(f"EMIT {query.emit}")
+    if query.limit is not None:
+        lines.append(f"LIMIT {query.limit}")
+    return "\n".join(lines)
+
+
+def _branch(query: Query) -> list[str]:
     items = [_item(item) for item in query.items]
     select = f"SELECT {items[0]}" if len(items) == 1 else "SELECT\n  " + ",\n  ".join(items)
     lines = [select, f"FROM {_source(query.source)}", *(_join(join) for join in query.joins)]
@@ -32,14 +46,7 @@ def print_query(query: Query) -> str:
         lines.append(f"PARTITION BY {_listed(query.partition_by)}")
     if query.having is not None:
         lines.append(f"HAVING {print_expression(query.having)}")
-    if query.order_by:
-        order = (f"{print_expression(e)}{' DESC' if down else ''}" for e, down in query.order_by)
-        lines.append(f"ORDER BY {', '.join(order)}")
-    if query.emit is not None:
-        lines.append(f"EMIT {query.emit}")
-    if query.limit is not None:
-        lines.append(f"LIMIT {query.limit}")
-    return "\n".join(lines)
+    return lines
 
 
 def print_duration(duration: Duration) -> str:

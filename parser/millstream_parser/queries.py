@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from millstream_grammar.keywords import CALENDAR_UNITS
@@ -19,15 +21,53 @@ from .tokens import Kind
 _NOT_AN_ALIAS = {
     "EMIT": ("CHANGES", "FINAL"),
     "PARTITION": ("BY",),
+    "UNION": ("ALL",),
 }
 """Soft keywords that start a clause where one of these words follows."""
 
-_GROUPING_ENDS = ("HAVING", "PARTITION", "EMIT", "LIMIT", "ORDER", ";", "")
+_GROUPING_ENDS = ("HAVING", "PARTITION", "UNION", "EMIT", "LIMIT", "ORDER", ";", "")
 
 
 def query(cursor: Cursor, *, persistent: bool = False) -> Query:
     """`query`. Without EMIT a query is a pull query, unless it is `persistent`: then it emits
     changes."""
+    start = cursor.at
+    first = _branch(cursor)
+    union: list[Query] = []
+    # Without EMIT, UNION ALL is more than the dialect has: it is left to the pull engine.
+    while (persistent or emits(cursor)) and cursor.accept("UNION", "ALL"):
+        union.append(_branch(cursor))
+    pull = cursor.extended and not persistent and not union
+    order_by = _order_by(cursor) if pull and cursor.accept("ORDER", "BY") else ()
+    ending = cursor.at
+    emitted = not order_by and cursor.accept("EMIT")
+    emit = cursor.expect_one("CHANGES", "FINAL") if emitted else None
+    limit = _limit(cursor, emit) if cursor.accept("LIMIT") else None
+    emit = emit or ("CHANGES" if persistent else None)
+    return replace(
+        first,
+        emit=emit,
+        limit=limit,
+        order_by=order_by,
+        union=tuple(replace(branch, emit=emit) for branch in union),
+        span=cursor.span_from(start),
+        end=cursor.span_from(ending) if cursor.at > ending else None,
+    )
+
+
+def emits(cursor: Cursor) -> bool:
+    """Whether EMIT comes before the end of the statement."""
+    at = cursor.at
+    while cursor.tokens[at].kind is not Kind.END and cursor.tokens[at].upper != ";":
+        following = cursor.tokens[at + 1].upper
+        if cursor.tokens[at].upper == "EMIT" and following in ("CHANGES", "FINAL"):
+            return True
+        at += 1
+    return False
+
+
+def _branch(cursor: Cursor) -> Query:
+    """A query without EMIT and what follows it."""
     start = cursor.at
     cursor.expect("SELECT")
     items = [_item(cursor)]
@@ -43,12 +83,6 @@ def query(cursor: Cursor, *, persistent: bool = False) -> Query:
     group_by = _grouping(cursor) if cursor.accept("GROUP", "BY") else ()
     partition_by = _grouping(cursor) if cursor.accept("PARTITION", "BY") else ()
     having = expression(cursor) if cursor.accept("HAVING") else None
-    pull = cursor.extended and not persistent
-    order_by = _order_by(cursor) if pull and cursor.accept("ORDER", "BY") else ()
-    ending = cursor.at
-    emits = not order_by and cursor.accept("EMIT")
-    emit = cursor.expect_one("CHANGES", "FINAL") if emits else None
-    limit = _limit(cursor, emit) if cursor.accept("LIMIT") else None
     return Query(
         tuple(items),
         source,
@@ -58,11 +92,7 @@ def query(cursor: Cursor, *, persistent: bool = False) -> Query:
         group_by,
         partition_by,
         having,
-        emit or ("CHANGES" if persistent else None),
-        limit,
-        order_by,
-        cursor.span_from(start),
-        cursor.span_from(ending) if cursor.at > ending else None,
+        span=cursor.span_from(start),
     )
 
 

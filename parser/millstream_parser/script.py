@@ -17,7 +17,7 @@ from .expressions import expression
 from .failure import SyntaxFailure
 from .inspection import assertion, describe, is_query_id, print_topic, show
 from .parameters import Parameters
-from .queries import query, starts_query
+from .queries import emits, query, starts_query
 from .ranges import cut_ranges
 from .statements import Explain, SelectStatement, Span, Statement
 from .tokens import Kind, Lines, tokenize
@@ -130,14 +130,11 @@ def _extended(cursor: Cursor) -> Statement:
     if not starts_query(cursor) and not cursor.looking_at("WITH"):
         return statement(cursor)
     start = cursor.at
-    end = start
-    emits = False
-    while cursor.tokens[end].kind is not Kind.END and cursor.tokens[end].upper != ";":
-        following = cursor.tokens[end + 1].upper
-        emits |= cursor.tokens[end].upper == "EMIT" and following in ("CHANGES", "FINAL")
-        end += 1
-    if emits:
+    if emits(cursor):
         return statement(cursor)
+    end = start
+    while cursor.tokens[end].kind is not Kind.END and cursor.tokens[end].upper != ";":
+        end += 1
     try:
         found = statement(cursor)
         _expect_end(cursor)

@@ -127,7 +127,8 @@ class WindowClause:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """SELECT. `emit` is None (pull query), "CHANGES" or "FINAL"."""
+    """SELECT. `emit` is None (pull query), "CHANGES" or "FINAL". `union` are the further SELECTs of
+    UNION ALL: they have the same `emit`, and neither a LIMIT nor a UNION ALL of their own."""
 
     items: tuple[SelectItem, ...]
     source: AliasedSource
@@ -141,6 +142,7 @@ class Query:
     limit: int | None = None
     order_by: tuple[tuple[exp.Expression, bool], ...] = ()
     """Pull queries only (an extension): expression and whether it is descending."""
+    union: tuple[Query, ...] = ()
     span: Span | None = field(default=None, compare=False)
     end: Span | None = field(default=None, compare=False)
     """The positions of EMIT and LIMIT."""

@@ -12,7 +12,7 @@ from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
 from millstream.model import refusals
 from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
-from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
+from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey, WindowKind
 from millstream.plan import wordings
 from millstream.plan.aggregation import aggregate
 from millstream.plan.features import check_query_features
@@ -26,6 +26,7 @@ from millstream.plan.nodes import (
     Filter,
     Flatten,
     Node,
+    Project,
     Read,
     Write,
     inputs,
@@ -91,43 +92,106 @@ def _planned(
     functions: Catalogue,
     script: str,
 ) -> Planned:
-    persistent = not isinstance(target, Client)
     existing = existing_sink(target, catalog) if isinstance(target, ExistingStream) else None
-    context = BindContext(
-        name_sources(query, catalog, script),
-        functions,
-        catalog.types,
-        windowed=query.window is not None,
-        script=script,
-        properties=properties,
-    )
-    with placed(query.span):
-        check_query_features(query, properties, script)
-        _check_shape(query, target, context)
-        node, selected, key = _relation(query, context, persistent=persistent)
-    sources = tuple(item.source for item in context.sources)
-    if not persistent:
+    branches: list[_Branch] = []
+    for part in (query, *query.union):
+        context = BindContext(
+            name_sources(part, catalog, script),
+            functions,
+            catalog.types,
+            windowed=part.window is not None,
+            script=script,
+            properties=properties,
+        )
+        branches.append(_branch(part, context, target))
+    for branch in branches[1:]:
+        with placed(branch.query.span, script):
+            _check_union(branches[0], branch)
+    sources = tuple(source for branch in branches for source in branch.sources)
+    results = [_result(branch, target, properties) for branch in branches]
+    results = [replace(result, schema=results[0].schema) for result in results]
+    if existing is not None:
         with placed(query.span):
-            final = project_all(node, selected, key)
-        return Planned(_delivered(prune(Deliver(final, query.limit))), sources)
-    if isinstance(target, NewSource):
-        check_timestamp_selected(target, [item.name for item in selected])
-        node = materialised(node)  # so that pull queries can read the new table
-    name = "" if isinstance(target, Client) else target.name
-    with placed(query.span):
-        result = project(node, selected, key, properties, name)
-        if existing is not None:
-            result = fitted(result, existing, node.kind, _window_of(node))
+            results = [fitted(r, existing, r.kind, _window_of(r)) for r in results]
+    node = _merged(results)
+    if isinstance(target, Client):
+        return Planned(_delivered(prune(Deliver(node, query.limit))), sources)
     if existing is not None:
         sink, topic = existing, None
     else:
         assert isinstance(target, NewSource)
         window = _window_of(node)
         with placed(query.span), placed_by_name(target.properties):
-            made = new_sink(target, result.schema, node.kind, window, sources[0], properties)
+            made = new_sink(target, node.schema, node.kind, window, sources[0], properties)
         sink, topic = made.source, made.topic
-    written = replace(_write(result, sink, existing), null_parts=len(query.partition_by) > 1)
+    written = replace(_write(node, sink, existing), null_parts=len(query.partition_by) > 1)
     return Planned(_written(prune(written)), sources, sink, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """One SELECT of a query. `node`: everything below its last projection."""
+
+    query: statements.Query
+    node: Node
+    selected: tuple[Selected, ...]
+    key: Key
+    sources: tuple[Source, ...]
+
+
+def _branch(query: statements.Query, context: BindContext, target: Target) -> _Branch:
+    with placed(query.span):
+        check_query_features(query, context.properties, context.script)
+        _check_shape(query, target, context)
+        persistent = not isinstance(target, Client)
+        node, selected, key = _relation(query, context, persistent=persistent)
+    return _Branch(query, node, selected, key, tuple(item.source for item in context.sources))
+
+
+def _result(branch: _Branch, target: Target, properties: Mapping[str, str]) -> Project:
+    """The last projection of a branch."""
+    if isinstance(target, Client):
+        with placed(branch.query.span):
+            return project_all(branch.node, branch.selected, branch.key)
+    node = branch.node
+    if isinstance(target, NewSource):
+        check_timestamp_selected(target, [item.name for item in branch.selected])
+        node = materialised(node)  # so that pull queries can read the new table
+    with placed(branch.query.span):
+        return project(node, branch.selected, branch.key, properties, target.name)
+
+
+def _check_union(first: _Branch, branch: _Branch) -> None:
+    """Refuse a branch of UNION ALL whose rows are not of the form of the first one's."""
+    if SourceKind.TABLE in (first.node.kind, branch.node.kind):
+        raise wordings.UNION_UNSUPPORTED(what="tables")
+    ours, theirs = (
+        project_all(item.node, item.selected, item.key).schema.columns for item in (first, branch)
+    )
+    if [column.type for column in ours] != [column.type for column in theirs]:
+        raise wordings.UNION_COLUMNS(
+            ours=", ".join(str(column.type) for column in ours),
+            theirs=", ".join(str(column.type) for column in theirs),
+        )
+    windows = {_window_of(item.node) for item in (first, branch)}
+    compound = {len(item.query.partition_by) > 1 for item in (first, branch)}
+    same_roles = [column.role for column in ours] == [column.role for column in theirs]
+    if not same_roles or len(windows) > 1 or len(compound) > 1:
+        raise wordings.UNION_KEYS(
+            ours=_key_names(ours),
+            theirs=_key_names(theirs),
+            hint="PARTITION BY gives a stream another key; PARTITION BY NULL takes it away.",
+        )
+
+
+def _key_names(columns: tuple[Column, ...]) -> str:
+    return ", ".join(column.name for column in columns if column.role is Role.KEY) or "none"
+
+
+def _merged(results: list[Project]) -> Node:
+    if len(results) > 1:
+        raise wordings.UNION_UNSUPPORTED(what="queries that keep running")
+    return results[0]
 
 
 def _write(node: Node, sink: Source, existing: Source | None) -> Write:

@@ -37,6 +37,7 @@ def qualified(query: Query, catalog: Catalog) -> Query:
         partition_by=tuple(map(full, query.partition_by)),
         having=None if query.having is None else full(query.having),
         emit=query.emit or "CHANGES",
+        union=tuple(qualified(branch, catalog) for branch in query.union),
     )
 
 

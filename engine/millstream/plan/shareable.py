@@ -24,12 +24,12 @@ def shared_source(
     """The source of the query, if it can share a run: one source that a single persistent query
     writes, read from the latest row on, each row processed independently of its partition."""
     source = catalog.find(query.source.name)
-    stateless = not (query.joins or query.group_by or query.partition_by or query.having)
+    beyond = query.joins or query.group_by or query.partition_by or query.having or query.union
     trees = [item.expression for item in query.items]
     if (
         source is None
         or len(catalog.writers(source.name)) != 1
-        or not stateless
+        or beyond
         or _places((*trees, *([] if query.where is None else [query.where])))
         or query.window is not None
         or query.emit != "CHANGES"

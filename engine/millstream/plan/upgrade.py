@@ -44,7 +44,7 @@ def _refuse(name: str, node: Node) -> None:
         case Aggregate() if node.input.kind is SourceKind.TABLE:
             raise _unsupported(name, "aggregations of tables")
         case _ if len(inputs(node)) > 1:
-            raise _unsupported(name, "queries with joins")
+            raise _unsupported(name, "queries with joins or UNION ALL")
     for below in inputs(node):
         _refuse(name, below)
 

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from millstream.model.refusals import Template, templates_in
 
+UNION_UNSUPPORTED = Template("UNION ALL is not supported for {what}.")
+UNION_COLUMNS = Template(
+    "The SELECTs of UNION ALL must have columns of the same types, in the same order: {ours} is "
+    "not {theirs}."
+)
+UNION_KEYS = Template(
+    "The SELECTs of UNION ALL must have their key columns in the same places, and the same window. "
+    "Key of the first one: {ours}. Key of this one: {theirs}."
+)
 WINDOW_SIZE_ZERO = Template("The size of a window must be greater than zero.")
 ADVANCE_TOO_LONG = Template("ADVANCE BY must be greater than zero and not greater than SIZE.")
 RETENTION_TOO_SHORT = Template(

@@ -67,8 +67,9 @@ def _within(span: Span, other: Span) -> bool:
 
 
 def sources_in(query: Query) -> tuple[AliasedSource, ...]:
-    """The sources in FROM and JOIN of a query of the dialect."""
-    return (query.source, *(join.source for join in query.joins))
+    """The sources in FROM and JOIN of a query of the dialect, in all its SELECTs."""
+    own = (query.source, *(join.source for join in query.joins))
+    return (*own, *(source for branch in query.union for source in sources_in(branch)))
 
 
 def extended_sql(written: Written, relation: Callable[[str, Range | None], str]) -> str:

@@ -6,6 +6,21 @@ from tests.refusals.table.row import Refused, without
 
 ROWS = (
     Refused(
+        "CREATE STREAM x AS SELECT id FROM orders UNION ALL «SELECT total FROM spent»;",
+        "plan.UNION_UNSUPPORTED",
+        {"what": "tables"},
+    ),
+    Refused(
+        "CREATE STREAM x AS SELECT id, who FROM orders UNION ALL «SELECT who, id FROM orders»;",
+        "plan.UNION_COLUMNS",
+        {"ours": "INTEGER, STRING", "theirs": "STRING, INTEGER"},
+    ),
+    Refused(
+        "SELECT id, 1 AS n FROM orders UNION ALL «SELECT 1 AS n, id FROM orders» EMIT CHANGES;",
+        "plan.UNION_KEYS",
+        {"ours": "ID", "theirs": "ID"},
+    ),
+    Refused(
         "INSERT INTO «no_such» SELECT * FROM orders;",
         "plan.SINK_MISSING",
         {"name": "NO_SUCH"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from millstream_parser import parse, parse_expression, parse_type, print_statement
@@ -66,6 +68,7 @@ def windowed(window: WindowClause) -> CreateAs:
 
 WINDOWED = "create table t as select id, count(*) n from orders window {} group by id"
 
+TWO = replace(CHANGES, union=(Query((STAR,), AliasedSource("S", "UNION"), emit="CHANGES"),))
 FORMS: list[tuple[int, str, Statement]] = [
     (1, "select * from orders emit changes", SelectStatement(CHANGES)),
     (2, "select * from orders", SelectStatement(ALL_ORDERS)),
@@ -105,6 +108,16 @@ FORMS: list[tuple[int, str, Statement]] = [
         CreateSource("TABLE", "ORDERS", (PRIMARY_ID,), read_only=True),
     ),
     (10, "create stream s as select * from orders", CreateAs("STREAM", "S", CHANGES)),
+    (
+        1,
+        "select * from orders union all select * from s union emit changes limit 2",
+        SelectStatement(replace(TWO, limit=2)),
+    ),
+    (
+        10,
+        "create stream s as select * from orders union all select * from s as union",
+        CreateAs("STREAM", "S", TWO),
+    ),
     (
         11,
         "create or replace stream if not exists s with (partitions=4) as select * from orders",
