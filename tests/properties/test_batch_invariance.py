@@ -334,3 +334,42 @@ def test_a_join_sees_the_same_rows_whatever_comes_together(
     ]
     found = run(joined(join), {"s": left, "t": right}, limits, sorted(restarts))
     assert found == joined_reference(left, right, join)
+
+
+def merged_reference(left: Sequence[Line], right: Sequence[Line]) -> list[Row]:
+    """The records of both by the highest time so far of their topic, the first input first."""
+    timed: list[tuple[int, int, int, Line]] = []
+    for index, lines in enumerate((left, right)):
+        highest = -1
+        for offset, line in enumerate(lines):
+            highest = max(highest, line.time)
+            timed.append((highest, index, offset, line))
+    return [
+        (line.key and line.key.encode(), line.values, line.time)
+        for *_, line in sorted(timed, key=lambda row: row[:3])
+    ]
+
+
+@quickly
+@given(
+    left=line_lists,
+    right=line_lists,
+    cuts=st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25)), max_size=4),
+    restarts=st.sets(st.integers(0, 5), max_size=2),
+)
+def test_merged_streams_have_one_order_whatever_comes_together(
+    left: list[Line],
+    right: list[Line],
+    cuts: list[tuple[int, int]],
+    restarts: set[int],
+) -> None:
+    sides = zip(*cuts, strict=True) if cuts else ((), ())
+    one, two = (sorted(side) for side in sides)
+    limits = [
+        (min(a, max(len(left) - 1, 0)), min(b, max(len(right) - 1, 0)))
+        for a, b in zip(one, two, strict=True)
+    ]
+    branches = (read("S", SourceKind.STREAM), read("T", SourceKind.STREAM))
+    sub = subtopology(n.Merge(*branches, Schema((K, V))))
+    found = run(sub, {"s": left, "t": right}, limits, sorted(restarts))
+    assert found == merged_reference(left, right)

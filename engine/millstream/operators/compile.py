@@ -19,6 +19,7 @@ from millstream.operators.filter import compile_filter
 from millstream.operators.flatten import compile_flatten
 from millstream.operators.foreign_key import compile_answer, compile_settle, compile_subscribe
 from millstream.operators.join import compile_stream_table_join
+from millstream.operators.merge import compile_merge
 from millstream.operators.program import Call, Program, Repeat, Sql, Step
 from millstream.operators.project import compile_project
 from millstream.operators.read import compile_read
@@ -40,6 +41,7 @@ from millstream.plan.nodes import (
     Filter,
     Flatten,
     ForeignKeyJoin,
+    Merge,
     Node,
     Project,
     Read,
@@ -210,6 +212,9 @@ def _operator(
         case Aggregate():
             given = below(node.input, old=True)
             return compile_aggregate(node, given, f"aggregate_{next(labels)}", setting, old=old)
+        case Merge():
+            left, right = below(node.left, old=old), below(node.right, old=old)
+            return compile_merge(node, left, right, setting)
         case StreamTableJoin():
             left = below(node.left, old=True)
             right = below(node.right, old=False)

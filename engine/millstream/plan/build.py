@@ -25,6 +25,7 @@ from millstream.plan.nodes import (
     Deliver,
     Filter,
     Flatten,
+    Merge,
     Node,
     Project,
     Read,
@@ -189,9 +190,11 @@ def _key_names(columns: tuple[Column, ...]) -> str:
 
 
 def _merged(results: list[Project]) -> Node:
-    if len(results) > 1:
-        raise wordings.UNION_UNSUPPORTED(what="queries that keep running")
-    return results[0]
+    """All branches as one relation."""
+    node: Node = results[0]
+    for result in results[1:]:
+        node = Merge(node, result, node.schema)
+    return node
 
 
 def _write(node: Node, sink: Source, existing: Source | None) -> Write:

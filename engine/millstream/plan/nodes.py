@@ -169,6 +169,17 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Merge:
+    """The rows of two streams with the same columns as one stream (UNION ALL), in the order of the
+    task."""
+
+    left: Node
+    right: Node
+    schema: Schema
+    kind: SourceKind = SourceKind.STREAM
+
+
+@dataclass(frozen=True, slots=True)
 class StreamTableJoin:
     """Each left row with the right row of its key at that time; the table's changes emit nothing.
 
@@ -346,6 +357,7 @@ Node = (
     | Flatten
     | Repartition
     | Aggregate
+    | Merge
     | StreamTableJoin
     | StreamStreamJoin
     | TableTableJoin
@@ -363,7 +375,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
     match node:
         case Read():
             return ()
-        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
+        case Merge() | StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
             return (node.left, node.right)
         case ForeignKeyJoin() | SubscriptionStoreJoin():
             return (node.left, node.right)
@@ -376,7 +388,7 @@ def with_inputs(node: Node, rewrite: Callable[[Node], Node]) -> Node:
     match node:
         case Read():
             return node
-        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
+        case Merge() | StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
             return replace(node, left=rewrite(node.left), right=rewrite(node.right))
         case ForeignKeyJoin() | SubscriptionStoreJoin():
             return replace(node, left=rewrite(node.left), right=rewrite(node.right))
@@ -401,7 +413,7 @@ def own_expressions(node: Node) -> tuple[Expression, ...]:
             return (node.foreign_key.expression,)
         case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | SubscriptionStoreJoin():
             return ()
-        case Read() | SubscriptionSend() | SubscriptionResolve() | Write() | Deliver():
+        case Read() | Merge() | SubscriptionSend() | SubscriptionResolve() | Write() | Deliver():
             return ()
     assert_never(node)
 
@@ -411,7 +423,7 @@ def is_stateful(node: Node) -> bool:
     match node:
         case Read():
             return node.materialised
-        case Filter() | Project() | Flatten() | Repartition() | Write() | Deliver():
+        case Filter() | Project() | Flatten() | Repartition() | Merge() | Write() | Deliver():
             return False
         case Aggregate() | StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
             return True
