@@ -82,7 +82,7 @@ CREATE STREAM o AS SELECT k, v FROM a UNION ALL SELECT w, id FROM b;
 CREATE STREAM o AS SELECT k, v FROM a UNION ALL SELECT v, k FROM a PARTITION BY v;
 -- error: reads topic a in two places
 CREATE STREAM o AS SELECT k, v FROM a UNION ALL SELECT k, v FROM wide;
--- error: partitions
+-- error: cannot be read in one query by UNION ALL, because their numbers of partitions differ. `A` partitions = 1; `WIDE` partitions = 2.
 SELECT k, v FROM a UNION ALL SELECT id, w FROM b EMIT FINAL;
 -- error: EMIT FINAL
 SELECT k, v FROM a UNION SELECT id, w FROM b EMIT CHANGES;

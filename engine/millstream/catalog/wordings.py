@@ -111,5 +111,9 @@ PARTITIONS_DIFFER = Template(
     "partitions = {ours}; `{right}` partitions = {theirs}. Please repartition either one so that "
     "the number of partitions match."
 )
+PARTITIONS_OF_BRANCHES = Template(
+    "`{left}` and `{right}` cannot be read in one query by UNION ALL, because their numbers of "
+    "partitions differ. `{left}` partitions = {ours}; `{right}` partitions = {theirs}."
+)
 TEMPLATES = templates_in(globals())
 """All of them by name."""

@@ -81,7 +81,7 @@ def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology
                 before += _cut(leaf, name, counts, first + len(before))
                 topic = str(before[-1].output)
                 found.append(RepartitionInput(leaf, topic, leaf.schema))
-    count = _partitions(found, before, counts.partitions)
+    count = _partitions(root, found, before, counts.partitions)
     index = first + len(before)
     stateful = _has_state(root)
     if stateful:
@@ -114,7 +114,9 @@ def _leaves(root: Node) -> Iterator[Read | Repartition]:
             yield from _leaves(below)
 
 
-def _partitions(found: list[Input], before: list[SubTopology], partitions: Partitions) -> int:
+def _partitions(
+    root: Node, found: list[Input], before: list[SubTopology], partitions: Partitions
+) -> int:
     """Sources determine the partition count; without any, a repartition topic has as many as its
     writer."""
     counts: dict[str, int] = {}
@@ -128,11 +130,12 @@ def _partitions(found: list[Input], before: list[SubTopology], partitions: Parti
         topics = {item.topic for item in found}
         return max(sub.partitions for sub in before if sub.output in topics)
     if len(set(counts.values())) > 1:
-        raise _mismatch(found, counts, before, partitions)
+        raise _mismatch(root, found, counts, before, partitions)
     return next(iter(counts.values()))
 
 
 def _mismatch(
+    root: Node,
     found: list[Input],
     counts: dict[str, int],
     before: list[SubTopology],
@@ -146,13 +149,24 @@ def _mismatch(
         left = first.source.name
     right = next(name for name, other in counts.items() if other != count)
     aliases = {read.source.name: _alias(read) for read in (first, *_reads(found))}
-    return wordings.PARTITIONS_DIFFER(
-        left=aliases.get(left, left),
-        right=aliases.get(right, right),
-        ours=count,
-        theirs=counts[right],
-        hint="Write one of them to a topic of as many: CREATE … WITH (PARTITIONS = …) AS SELECT.",
+    ours, theirs = aliases.get(left, left), aliases.get(right, right)
+    hint = "Write one of them to a topic of as many: CREATE … WITH (PARTITIONS = …) AS SELECT."
+    if is_stateful(_meeting(root, counts)):
+        return wordings.PARTITIONS_DIFFER(
+            left=ours, right=theirs, ours=count, theirs=counts[right], hint=hint
+        )
+    return wordings.PARTITIONS_OF_BRANCHES(
+        left=ours, right=theirs, ours=count, theirs=counts[right], hint=hint
     )
+
+
+def _meeting(node: Node, counts: dict[str, int]) -> Node:
+    """The lowest node that reads sources with different numbers of partitions."""
+    for below in inputs(node):
+        leaves = (leaf for leaf in _leaves(below) if isinstance(leaf, Read))
+        if len({counts[leaf.source.name] for leaf in leaves}) > 1:
+            return _meeting(below, counts)
+    return node
 
 
 def _reads(found: Iterable[Input]) -> Iterator[Read]:

@@ -194,4 +194,10 @@ ROWS = (
         "catalog.PARTITIONS_DIFFER",
         {"left": "O", "right": "W", "ours": "1", "theirs": "2"},
     ),
+    Refused(
+        "CREATE STREAM x AS SELECT «o».id, b.v FROM orders o JOIN base b WITHIN 1 HOUR "
+        "ON o.id = b.k UNION ALL SELECT k, v FROM wide;",
+        "catalog.PARTITIONS_OF_BRANCHES",
+        {"left": "O", "right": "WIDE", "ours": "1", "theirs": "2"},
+    ),
 )
