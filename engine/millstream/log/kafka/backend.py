@@ -12,9 +12,9 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException, cimpl
 
-from millstream.log.kafka.batch_producer import BatchProducer, MessageOutlet
+from millstream.log.kafka.batch_producer import BatchProducer, MessageProducer
 from millstream.log.kafka.client import Settings
-from millstream.log.kafka.compiled import BatchIntake, BatchOutlet
+from millstream.log.kafka.compiled import BatchIntake, CompiledProducer
 from millstream.log.kafka.intake import Intake, MessageIntake
 from millstream.log.kafka.library import LIBRARY, Delivered, Rows, Run, declared
 from millstream.model.errors import UnavailableError
@@ -32,10 +32,10 @@ def open_intake(config: Settings) -> Intake:
     return MessageIntake(config) if library is None else BatchIntake(config, library)
 
 
-def open_outlet(config: Settings) -> BatchProducer:
+def open_batch_producer(config: Settings) -> BatchProducer:
     """The fastest available producer. Raises KafkaException for a bad configuration."""
     library = compiled_client()
-    return MessageOutlet(config) if library is None else BatchOutlet(config, library)
+    return MessageProducer(config) if library is None else CompiledProducer(config, library)
 
 
 def compiled_client() -> ctypes.CDLL | None:
@@ -69,12 +69,12 @@ def load(path: Path) -> ctypes.CDLL:
     if library.ms_version() not in _VERSIONS:
         raise UnavailableError(f"librdkafka {library.ms_version():#010x} was never tried")
     intake = BatchIntake({"group.id": "probe", **_PROBE}, library)
-    outlet = BatchOutlet(_PROBE, library)
+    batch_producer = CompiledProducer(_PROBE, library)
     try:
-        for name, kind in ((intake.name, "consumer"), (outlet.name, "producer")):
+        for name, kind in ((intake.name, "consumer"), (batch_producer.name, "producer")):
             if not re.fullmatch(rf"probe#{kind}-\d+", name):
                 raise UnavailableError(f"the plugin was told of the client '{name}'")
     finally:
         intake.close()
-        outlet.close()
+        batch_producer.close()
     return library

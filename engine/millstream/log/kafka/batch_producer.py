@@ -48,7 +48,7 @@ class BatchProducer(Protocol):
         ...
 
 
-class MessageOutlet:
+class MessageProducer:
     """Makes one call for each record; needs no compiled library."""
 
     def __init__(self, config: Settings) -> None:

@@ -19,7 +19,7 @@ enum { PRODUCER }; /* the first of librdkafka's types of clients */
 
 struct kafka kafka;
 _Thread_local void *made_consumer;
-_Thread_local void *made_outlet;
+_Thread_local void *made_batch_producer;
 
 /* Find librdkafka through a library that is linked with it and already loaded: 0, or -1. */
 int ms_bind(const char *library) {
@@ -79,7 +79,7 @@ static int has_error_callback(const void *conf) {
 static int remember(void *client, void *conf, void *opaque, char *text, size_t size) {
     (void)opaque, (void)text, (void)size;
     if (kafka.type(client) == PRODUCER) {
-        made_outlet = outlet_of(client, conf);
+        made_batch_producer = batch_producer_of(client, conf);
         return 0;
     }
     int had = has_error_callback(kafka.conf(client));
@@ -96,4 +96,4 @@ int conf_init(void *conf, void **opaque, char *text, size_t size) {
     return -1;
 }
 
-void ms_forget(void) { made_consumer = made_outlet = NULL; }
+void ms_forget(void) { made_consumer = made_batch_producer = NULL; }

@@ -83,11 +83,11 @@ extern HIDDEN struct kafka {
     void (*error_destroy)(void *error);
 } kafka;
 
-/* The consumer that this thread has made since `ms_forget`, and the outlet of its producer. */
+/* The consumer that this thread has made since `ms_forget`, and the batch producer of its producer. */
 extern HIDDEN _Thread_local void *made_consumer;
-extern HIDDEN _Thread_local void *made_outlet;
+extern HIDDEN _Thread_local void *made_batch_producer;
 
 /* What counts the acknowledgements of a new producer, until that is gone; NULL without it. */
-HIDDEN void *outlet_of(void *client, void *conf);
+HIDDEN void *batch_producer_of(void *client, void *conf);
 
 #endif

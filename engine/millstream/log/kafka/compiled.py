@@ -82,14 +82,14 @@ class BatchIntake:
         return self._handle
 
 
-class BatchOutlet:
+class CompiledProducer:
     """Writes with the library, which takes whole batches and counts acknowledgements."""
 
     def __init__(self, config: Settings, library: ctypes.CDLL) -> None:
         self._library = library
         library.ms_forget()
         producer = Producer(with_plugin(config))
-        handle: int | None = library.ms_outlet()
+        handle: int | None = library.ms_batch_producer()
         if handle is None:
             raise UnavailableError("Could not show the producer to the compiled library")
         self._opened: tuple[Producer, int] | None = producer, handle
@@ -106,7 +106,7 @@ class BatchOutlet:
     @property
     def name(self) -> str:
         """The name of the client that is written to."""
-        return str(self._library.ms_outlet_name(self._open()[1]).decode())
+        return str(self._library.ms_batch_producer_name(self._open()[1]).decode())
 
     def hand(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """See `BatchProducer`."""

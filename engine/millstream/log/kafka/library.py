@@ -1,4 +1,4 @@
-"""The compiled library (binding.c, intake.c with batches.c, outlet.c) as ctypes sees it."""
+"""The compiled library (binding.c, intake.c with batches.c, batch_producer.c) as ctypes sees it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Run(ctypes.Structure):
 
 
 class Column(ctypes.Structure):
-    """`struct column` of outlet.c."""
+    """`struct column` of batch_producer.c."""
 
     _fields_ = (
         ("valid", ctypes.c_void_p),
@@ -52,7 +52,7 @@ class Column(ctypes.Structure):
 
 
 class Rows(ctypes.Structure):
-    """`struct rows` of outlet.c."""
+    """`struct rows` of batch_producer.c."""
 
     _fields_ = tuple(
         (name, Column) for name in ("timestamp", "key", "value", "headers", "name", "content")
@@ -71,7 +71,7 @@ class Rows(ctypes.Structure):
 
 
 class Delivered(ctypes.Structure):
-    """`struct place` of outlet.c."""
+    """`struct place` of batch_producer.c."""
 
     _fields_ = (
         ("topic", ctypes.c_void_p),
@@ -101,9 +101,9 @@ def declared(path: Path) -> ctypes.CDLL:
     library.ms_next.argtypes = [handle, ctypes.POINTER(Run)]
     library.ms_close.argtypes, library.ms_close.restype = [handle], None
     library.ms_forget.restype = None
-    library.ms_outlet.restype = handle
-    library.ms_outlet_name.argtypes = [handle]
-    library.ms_outlet_name.restype = ctypes.c_char_p
+    library.ms_batch_producer.restype = handle
+    library.ms_batch_producer_name.argtypes = [handle]
+    library.ms_batch_producer_name.restype = ctypes.c_char_p
     library.ms_clear.argtypes, library.ms_clear.restype = [handle], None
     library.ms_place.argtypes = [handle, ctypes.c_char_p, ctypes.c_int]
     library.ms_delivered.argtypes = [handle, ctypes.c_int, ctypes.POINTER(Delivered)]

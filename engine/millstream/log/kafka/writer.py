@@ -18,7 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from millstream.log.kafka.backend import open_outlet
+from millstream.log.kafka.backend import open_batch_producer
 from millstream.log.kafka.calls import again
 from millstream.log.kafka.client import (
     REQUEST_SECONDS,
@@ -89,8 +89,8 @@ class KafkaWriter:
         config = producer_config(
             context.servers, name, context.extra, self._patience.transaction_seconds
         )
-        self._outlet = open_outlet(config)
-        self._producer: Producer | None = self._outlet.producer
+        self._batch_producer = open_batch_producer(config)
+        self._producer: Producer | None = self._batch_producer.producer
         self._groups: dict[str, object] = {}
         """The group metadata of a transaction."""
         self._fenced = False
@@ -128,7 +128,7 @@ class KafkaWriter:
     def close(self) -> None:
         """Give up the identity; idempotent."""
         self._producer = None
-        self._outlet.close()
+        self._batch_producer.close()
 
     def _transaction(
         self,
@@ -181,13 +181,13 @@ class KafkaWriter:
         positions."""
         seconds = self._patience.commit_seconds
         try:
-            self._outlet.hand(appended)
+            self._batch_producer.hand(appended)
             try:
                 return group is None or self._send_positions(producer, group, positions)
             finally:
                 # An abort while records of the transaction are in flight was observed to cause a
                 # fatal error (2.16).
-                ends.update(self._outlet.settle(seconds))
+                ends.update(self._batch_producer.settle(seconds))
         except StatementError:
             producer.flush(seconds)
             again(lambda: producer.abort_transaction(REQUEST_SECONDS), seconds)

@@ -1,7 +1,7 @@
 /* Arrow's columns as records for librdkafka, without a Python object per record.
 
    One thread at a time appends; librdkafka acknowledges on threads of its own, and has every record
-   copied. An outlet lives as long as its producer's configuration, which librdkafka destroys last:
+   copied. A batch producer lives as long as its producer's configuration, which librdkafka destroys last:
    whoever calls here holds the producer. */
 
 #define _POSIX_C_SOURCE 200809L
@@ -31,7 +31,7 @@ struct place {
     int32_t partition, error;      /* `error`: the first */
 };
 
-struct outlet {
+struct batch_producer {
     void *client;
     pthread_mutex_t lock; /* of what follows */
     struct place *places;
@@ -40,7 +40,7 @@ struct outlet {
 
 /* -- Acknowledgements. */
 
-static struct place *find(struct outlet *out, const void *topic, int32_t partition) {
+static struct place *find(struct batch_producer *out, const void *topic, int32_t partition) {
     for (size_t i = 0; i < out->count; i++) {
         struct place *p = &out->places[(out->last + i) % out->count];
         if (p->topic != topic || p->partition != partition) continue;
@@ -51,7 +51,7 @@ static struct place *find(struct outlet *out, const void *topic, int32_t partiti
 }
 
 static int acknowledged(void *client, message *m, void *opaque) {
-    struct outlet *out = opaque;
+    struct batch_producer *out = opaque;
     (void)client;
     pthread_mutex_lock(&out->lock);
     struct place *p = find(out, m->rkt, m->partition);
@@ -66,7 +66,7 @@ static int acknowledged(void *client, message *m, void *opaque) {
 }
 
 /* Forget all places, and let go of their topics: librdkafka wants that before the producer ends. */
-void ms_clear(struct outlet *out) {
+void ms_clear(struct batch_producer *out) {
     pthread_mutex_lock(&out->lock);
     for (; out->count; out->count--) kafka.topic_destroy(out->places[out->count - 1].topic);
     out->last = 0;
@@ -74,15 +74,15 @@ void ms_clear(struct outlet *out) {
 }
 
 static int ended(void *opaque) {
-    struct outlet *out = opaque;
+    struct batch_producer *out = opaque;
     pthread_mutex_destroy(&out->lock);
     free(out->places);
     free(out);
     return 0;
 }
 
-void *outlet_of(void *client, void *conf) {
-    struct outlet *out = calloc(1, sizeof *out);
+void *batch_producer_of(void *client, void *conf) {
+    struct batch_producer *out = calloc(1, sizeof *out);
     if (!out) return NULL;
     out->client = client;
     pthread_mutex_init(&out->lock, NULL);
@@ -93,14 +93,14 @@ void *outlet_of(void *client, void *conf) {
     return kafka.on_acknowledged(client, "millstream", acknowledged, out) ? NULL : out;
 }
 
-/* The outlet of the producer that this thread has made since `ms_forget`; NULL if there is none. */
-struct outlet *ms_outlet(void) {
-    struct outlet *out = made_outlet;
-    made_outlet = NULL;
+/* The batch producer of the producer that this thread has made since `ms_forget`; NULL if there is none. */
+struct batch_producer *ms_batch_producer(void) {
+    struct batch_producer *out = made_batch_producer;
+    made_batch_producer = NULL;
     return out;
 }
 
-const char *ms_outlet_name(const struct outlet *out) { return kafka.name(out->client); }
+const char *ms_batch_producer_name(const struct batch_producer *out) { return kafka.name(out->client); }
 
 /* -- Appending. */
 
@@ -109,7 +109,7 @@ int ms_rows_size(void) { return (int)sizeof(struct rows); }
 int ms_delivered_size(void) { return (int)sizeof(struct place); }
 
 /* The index of a place, which is added if it is new; -1 without memory for it, or the topic. */
-int ms_place(struct outlet *out, const char *topic, int partition) {
+int ms_place(struct batch_producer *out, const char *topic, int partition) {
     void *handle = kafka.topic_new(out->client, topic, NULL);
     if (!handle) return -1;
     pthread_mutex_lock(&out->lock);
@@ -131,7 +131,7 @@ int ms_place(struct outlet *out, const char *topic, int partition) {
 }
 
 /* What became of the records of a place; 0, or -1 if there is none of that index. */
-int ms_delivered(struct outlet *out, int index, struct place *found) {
+int ms_delivered(struct batch_producer *out, int index, struct place *found) {
     pthread_mutex_lock(&out->lock);
     int known = index >= 0 && (size_t)index < out->count;
     if (known) *found = out->places[index];
@@ -204,7 +204,7 @@ static int64_t time_of(const struct column *c, int64_t row) {
 }
 
 /* One row to the client: 0, or an error of librdkafka. */
-static int send_row(struct outlet *out, argument *record, const struct rows *all, int64_t row) {
+static int send_row(struct batch_producer *out, argument *record, const struct rows *all, int64_t row) {
     void *headers;
     int error = headers_of(all, row, &headers);
     if (error) return error;
@@ -237,7 +237,7 @@ static int all_fit(const struct rows *all) {
 }
 
 /* Append the rows from `from` on, in order: how many were taken; `error` says why not all. */
-int64_t ms_append(struct outlet *out, int index, const struct rows *all, int64_t from, int *error) {
+int64_t ms_append(struct batch_producer *out, int index, const struct rows *all, int64_t from, int *error) {
     struct place place;
     *error = BAD_BATCH;
     if (from < 0 || !all_fit(all) || ms_delivered(out, index, &place)) return 0;

@@ -14,10 +14,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.log.kafka.backend import SWITCH, compiled_client, open_outlet
-from millstream.log.kafka.batch_producer import BatchProducer, MessageOutlet
+from millstream.log.kafka.backend import SWITCH, compiled_client, open_batch_producer
+from millstream.log.kafka.batch_producer import BatchProducer, MessageProducer
 from millstream.log.kafka.client import Settings, consumer_config
-from millstream.log.kafka.compiled import BatchOutlet
+from millstream.log.kafka.compiled import CompiledProducer
 from millstream.log.kafka.intake import MessageIntake
 from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
@@ -48,20 +48,20 @@ def opened(servers: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
     def opens(more: Settings | None = None) -> BatchProducer:
         config = {"bootstrap.servers": servers, "log_level": 2, "linger.ms": 0, **(more or {})}
         plain = request.param == "plain" or library is None
-        made.append(MessageOutlet(config) if plain else BatchOutlet(config, library))
+        made.append(MessageProducer(config) if plain else CompiledProducer(config, library))
         return made[-1]
 
     yield opens
-    for outlet in made:
-        outlet.close()
+    for sender in made:
+        sender.close()
 
 
 def fresh(opened: Opened, request: pytest.FixtureRequest) -> tuple[BatchProducer, str]:
-    """An outlet, and the name of a topic that only this test writes to."""
-    outlet = opened()
+    """A batch producer, and the name of a topic that only this test writes to."""
+    sender = opened()
     topic = f"{request.node.name}".translate({ord("["): "-", ord("]"): None})
-    outlet.producer.list_topics(topic, timeout=PATIENCE_S)
-    return outlet, topic
+    sender.producer.list_topics(topic, timeout=PATIENCE_S)
+    return sender, topic
 
 
 def appended(topic: str, partition: int, batch: pa.Table) -> Appended[pa.Table]:
@@ -69,11 +69,13 @@ def appended(topic: str, partition: int, batch: pa.Table) -> Appended[pa.Table]:
 
 
 def written(
-    outlet: BatchProducer, batches: Sequence[Appended[pa.Table]], seconds: float = PATIENCE_S
+    sender: BatchProducer,
+    batches: Sequence[Appended[pa.Table]],
+    seconds: float = PATIENCE_S,
 ) -> Mapping[Place, int]:
     """The ends, after all of it was acknowledged."""
-    outlet.hand(batches)
-    return outlet.settle(seconds)
+    sender.hand(batches)
+    return sender.settle(seconds)
 
 
 def taken(intake: MessageIntake, records: int) -> dict[Place, list[dict[str, Any]]]:
@@ -92,7 +94,7 @@ def taken(intake: MessageIntake, records: int) -> dict[Place, list[dict[str, Any
 def test_what_is_sent_is_written(
     opened: Opened, servers: str, request: pytest.FixtureRequest
 ) -> None:
-    outlet, topic = fresh(opened, request)
+    sender, topic = fresh(opened, request)
     intake = MessageIntake(consumer_config(servers, "g", {}))
     intake.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
     ends = {(topic, 0): 0, (topic, 1): 0}
@@ -101,7 +103,7 @@ def test_what_is_sent_is_written(
     @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
     def check(sent: list[tuple[int, pa.Table]]) -> None:
         firsts = dict(ends)
-        ends.update(written(outlet, [appended(topic, *item) for item in sent if len(item[1])]))
+        ends.update(written(sender, [appended(topic, *item) for item in sent if len(item[1])]))
         found = taken(intake, sum(len(batch) for _, batch in sent))
         for topic_partition, first in firsts.items():
             mine = [batch for partition, batch in sent if partition == topic_partition[1]]
@@ -117,9 +119,9 @@ def test_a_full_queue_is_waited_for(
     opened: Opened, servers: str, request: pytest.FixtureRequest
 ) -> None:
     _, topic = fresh(opened, request)
-    outlet = opened({"queue.buffering.max.messages": 7})
+    sender = opened({"queue.buffering.max.messages": 7})
     batch = raw_batch([(b"%d" % row, b"v" * row, row + 1) for row in range(300)])
-    ends = written(outlet, [appended(topic, 3, batch)])
+    ends = written(sender, [appended(topic, 3, batch)])
     assert ends == {(topic, 3): 300}
     intake = MessageIntake(consumer_config(servers, "g", {}))
     intake.assign([TopicPartition(topic, 3, 0)])
@@ -131,53 +133,53 @@ def test_a_record_that_is_too_large_is_named(
     opened: Opened, request: pytest.FixtureRequest
 ) -> None:
     _, topic = fresh(opened, request)
-    outlet = opened({"message.max.bytes": 2000})
+    sender = opened({"message.max.bytes": 2000})
     batch = raw_batch([(b"small", b"v", 1), (b"large", b"v" * 5000, 1), (b"last", None, 1)])
     with pytest.raises(StatementError, match=rf"'{topic}', partition 2: .* 5,005 .*b'large'"):
-        written(outlet, [appended(topic, 2, batch)])
+        written(sender, [appended(topic, 2, batch)])
 
 
 def test_without_a_broker_it_is_an_error_that_asks_for_an_abort(opened: Opened) -> None:
-    outlet = opened({"bootstrap.servers": "127.0.0.1:1"})
+    sender = opened({"bootstrap.servers": "127.0.0.1:1"})
     batch = raw_batch([(b"k", b"v", 1)])
     with pytest.raises(KafkaException, match="Not all records") as raised:
-        written(outlet, [appended("t", 0, batch)], seconds=0.05)
+        written(sender, [appended("t", 0, batch)], seconds=0.05)
     assert raised.value.args[0].txn_requires_abort()
-    outlet.producer.purge()
+    sender.producer.purge()
 
 
 def test_a_partition_that_is_not_there(opened: Opened, request: pytest.FixtureRequest) -> None:
-    outlet, topic = fresh(opened, request)
+    sender, topic = fresh(opened, request)
     batch = raw_batch([(b"k", b"v", 1)])
     with pytest.raises(KafkaException) as raised:
-        written(outlet, [appended(topic, 99, batch)])
+        written(sender, [appended(topic, 99, batch)])
     assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
 def test_what_failed_before_does_not_count(
     opened: Opened, servers: str, request: pytest.FixtureRequest
 ) -> None:
-    outlet, topic = fresh(opened, request)
+    sender, topic = fresh(opened, request)
     good = appended(topic, 0, raw_batch([(b"k", b"v", 1)]))
     with pytest.raises(KafkaException):
-        written(outlet, [good, appended(topic, 99, good.batch)])
-    outlet.producer.flush(PATIENCE_S)
-    assert written(outlet, [good, good]) == {(topic, 0): 3}
+        written(sender, [good, appended(topic, 99, good.batch)])
+    sender.producer.flush(PATIENCE_S)
+    assert written(sender, [good, good]) == {(topic, 0): 3}
 
 
 def test_a_closed_one_refuses(opened: Opened) -> None:
-    outlet = opened()
-    outlet.close()
-    outlet.close()
+    sender = opened()
+    sender.close()
+    sender.close()
     with pytest.raises(RuntimeError, match="closed"):
-        written(outlet, [appended("t", 0, raw_batch([(b"k", b"v", 1)]))])
+        written(sender, [appended("t", 0, raw_batch([(b"k", b"v", 1)]))])
 
 
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "plain")
-    made = open_outlet({"log_level": 2})
+    made = open_batch_producer({"log_level": 2})
     made.close()
-    assert isinstance(made, MessageOutlet)
+    assert isinstance(made, MessageProducer)
 
 
 @pytest.mark.parametrize(
@@ -189,14 +191,14 @@ def test_buffers_that_are_not_right(servers: str, ends: list[int]) -> None:
     library = compiled_client()
     if library is None:
         pytest.skip("the library was not built: see CONTRIBUTING")
-    outlet = BatchOutlet({"bootstrap.servers": servers, "log_level": 2}, library)
+    sender = CompiledProducer({"bootstrap.servers": servers, "log_level": 2}, library)
     found = np.array([0, 2, 4], np.int32)
     buffers = [None, pa.py_buffer(found), pa.py_buffer(b"abcd")]
     batch = raw_batch([(None, b"v", 1)] * 2)
     batch = batch.set_column(2, "key", pa.Array.from_buffers(pa.binary(), 2, buffers))
     found[:] = ends  # Arrow has looked
     with pytest.raises(KafkaException) as raised:
-        written(outlet, [appended("damaged", 0, batch)])
+        written(sender, [appended("damaged", 0, batch)])
     assert raised.value.args[0].code() == KafkaError._BAD_MSG
-    outlet.producer.flush(PATIENCE_S)
-    outlet.close()
+    sender.producer.flush(PATIENCE_S)
+    sender.close()
