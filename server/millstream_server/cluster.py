@@ -40,9 +40,9 @@ async def cluster_status(request: Request, server: Server) -> Response:
 def _this(view: View) -> Entity:
     per_query, lags = {}, {}
     for query in _persistent(view):
-        places = query.places
+        positions = query.positions
         standby = hosted_partitions(view.engine.cluster, query.query_id).standby
-        active = [{"topic": p.topic, "partition": p.partition} for p in places]
+        active = [{"topic": p.topic, "partition": p.partition} for p in positions]
         per_query[query.query_id] = _shares(active, _sources(query, standby, view), query)
         lags[_store(query, view)] = _lags(
             {
@@ -51,7 +51,7 @@ def _this(view: View) -> Entity:
                     "endOffsetPosition": place.position + (place.lag or 0),
                     "offsetLag": place.lag or 0,
                 }
-                for place in places
+                for place in positions
             }
         )
     return _host(True, view.engine.clock(), per_query, lags)

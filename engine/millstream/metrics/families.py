@@ -42,7 +42,7 @@ def _problems(metrics: EngineMetrics) -> Iterator[Point]:
 def _of_partition(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
     def points(metrics: EngineMetrics) -> Iterator[Point]:
         for query in metrics.queries:
-            for each in query.places:
+            for each in query.positions:
                 labels = (query.query_id, each.topic, str(each.partition))
                 yield labels, getattr(each, field)
 

@@ -73,7 +73,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPlace:
+class PartitionPosition:
     """The position of a query in one partition that it reads. `lag`: records not yet processed;
     None while the end of the log is unknown."""
 
@@ -136,7 +136,7 @@ class QueryMetrics:
     error: str = ""
     traffic: Traffic = Traffic()
     lag: int | None = None
-    places: tuple[PartitionPlace, ...] = ()
+    positions: tuple[PartitionPosition, ...] = ()
     restoration: Restoration | None = None
     restored: int = 0
     """Changelog records replayed."""

@@ -13,7 +13,7 @@ from millstream.metrics.figures import (
     BackfillMetrics,
     Commits,
     EngineMetrics,
-    PartitionPlace,
+    PartitionPosition,
     QueryMetrics,
     SubTopologyMetrics,
     Traffic,
@@ -108,8 +108,8 @@ def query_metrics(
         error=status.error,
         traffic=_total([sub.traffic for sub in subs], rates(samples, (status.query_id, WHOLE))),
         lag=_sum([sub.lag for sub in subs]),
-        places=tuple(
-            PartitionPlace(*topic_partition, position, _known(status.lag[topic_partition]))
+        positions=tuple(
+            PartitionPosition(*topic_partition, position, _known(status.lag[topic_partition]))
             for topic_partition, position in sorted(status.positions.items())
         ),
         restoration=restoration(samples, status.query_id),

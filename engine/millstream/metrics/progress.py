@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from millstream.metrics.figures import (
     Commits,
-    PartitionPlace,
+    PartitionPosition,
     QueryMetrics,
     Restoration,
     SubTopologyMetrics,
@@ -35,7 +35,7 @@ def query_progress(query: QueryMetrics) -> Facts:
     facts += [
         (f"Sub-topology {sub.index}", _sub_topology_text(sub)) for sub in query.sub_topologies
     ]
-    topics = sorted({place.topic for place in query.places})
+    topics = sorted({each.topic for each in query.positions})
     if topics:
         offsets = (f"{topic}: {places_text(query, topic)}" for topic in topics)
         facts.append(("Offsets", "\n".join(offsets)))
@@ -68,26 +68,26 @@ def written_fact(query: QueryMetrics, topic: str) -> tuple[str, str]:
 
 def group_text(query: QueryMetrics, starts: Sequence[int], topic: str) -> str:
     """The consumer group of a query on a topic, as a table with one line for each partition."""
-    places = _places(query, topic)
+    positions = _positions(query, topic)
     lines = [["Partition", "Start", "End", "Offset", "Lag"]]
-    for place in places:
-        start = starts[place.partition] if place.partition < len(starts) else UNKNOWN
-        end = UNKNOWN if place.lag is None else place.position + place.lag
-        cells = (place.partition, start, end, place.position, _lag(place.lag))
+    for each in positions:
+        start = starts[each.partition] if each.partition < len(starts) else UNKNOWN
+        end = UNKNOWN if each.lag is None else each.position + each.lag
+        cells = (each.partition, start, end, each.position, _lag(each.lag))
         lines.append([str(cell) for cell in cells])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table = (
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     )
-    return "\n".join((f"Max lag {_greatest(places)}", *table))
+    return "\n".join((f"Max lag {_greatest(positions)}", *table))
 
 
 def places_text(query: QueryMetrics, topic: str) -> str:
     """The positions and lags of a query in the partitions of a topic, and the maximum lag."""
-    places = _places(query, topic)
-    listed = (f"{place.partition} at {place.position} (lag {_lag(place.lag)})" for place in places)
-    return f"{', '.join(listed)}; max lag {_greatest(places)}"
+    positions = _positions(query, topic)
+    listed = (f"{each.partition} at {each.position} (lag {_lag(each.lag)})" for each in positions)
+    return f"{', '.join(listed)}; max lag {_greatest(positions)}"
 
 
 def unused_text(query: QueryMetrics) -> str:
@@ -156,12 +156,12 @@ def _flow(count: int, per_second: float) -> str:
     return f"{count} ({per_second:.1f}/s)"
 
 
-def _places(query: QueryMetrics, topic: str) -> list[PartitionPlace]:
-    return [place for place in query.places if place.topic == topic]
+def _positions(query: QueryMetrics, topic: str) -> list[PartitionPosition]:
+    return [each for each in query.positions if each.topic == topic]
 
 
-def _greatest(places: Sequence[PartitionPlace]) -> str:
-    lags = [place.lag for place in places]
+def _greatest(positions: Sequence[PartitionPosition]) -> str:
+    lags = [each.lag for each in positions]
     known = [lag for lag in lags if lag is not None]
     return UNKNOWN if len(known) < len(lags) else str(max(known, default=0))
 

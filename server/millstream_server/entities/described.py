@@ -151,7 +151,7 @@ def _offsets(source: Source, view: View) -> list[Entity]:
     summaries = []
     for query in view.engine.catalog.readers(source.name):
         figures = view.figures_of(query.id)
-        places = [p for p in figures.places if p.topic == source.topic] if figures else []
+        places = [p for p in figures.positions if p.topic == source.topic] if figures else []
         if not places:
             continue
         offsets = [
@@ -186,7 +186,7 @@ def _query_errors(figures: QueryMetrics | None) -> list[Entity]:
 
 def _tasks(figures: QueryMetrics | None) -> list[Entity]:
     tasks: dict[int, list[Entity]] = {}
-    for place in figures.places if figures else ():
+    for place in figures.positions if figures else ():
         tasks.setdefault(place.partition, []).append(
             {
                 "topicPartitionEntity": {"topic": place.topic, "partition": place.partition},

@@ -107,10 +107,12 @@ def _topics(statement: Show, view: View) -> Entity:
             topic["internal"] = is_internal(topic["name"])
     if not statement.extended:
         return {"@type": "kafka_topics", "topics": topics}
-    places = [place for query in view.figures.queries for place in query.places]
+    places = [place for query in view.figures.queries for place in query.positions]
     consumers = Counter(place.topic for place in places)
     groups = Counter(
-        topic for query in view.figures.queries for topic in {place.topic for place in query.places}
+        topic
+        for query in view.figures.queries
+        for topic in {place.topic for place in query.positions}
     )
     for topic in topics:
         topic["consumerCount"] = consumers[topic["name"]]

@@ -54,8 +54,8 @@ def test_lag_and_rates_of_a_query(hands: Hands) -> None:
     hands.engine.runtime.step(hands.clock())
     query = hands.db.metrics().query(SPENDING)
     assert (query.state, query.lag, query.traffic.records_in) == ("RUNNING", 4, 0)
-    assert sum(place.lag or 0 for place in query.places) == 4
-    assert {(place.topic, place.partition) for place in query.places} == {
+    assert sum(place.lag or 0 for place in query.positions) == 4
+    assert {(place.topic, place.partition) for place in query.positions} == {
         ("orders", 0),
         ("orders", 1),
     }

@@ -16,7 +16,7 @@ from millstream.metrics.families import FAMILIES, SECTIONS
 from millstream.metrics.figures import (
     Commits,
     EngineMetrics,
-    PartitionPlace,
+    PartitionPosition,
     ProcessMetrics,
     QueryMetrics,
     Restoration,
@@ -81,7 +81,7 @@ def a_query(name: str = "CTAS_T_1") -> QueryMetrics:
         "RESTORING",
         traffic=traffic,
         lag=12,
-        places=(PartitionPlace("in", 0, 88, 12), PartitionPlace("in", 1, 5, None)),
+        positions=(PartitionPosition("in", 0, 88, 12), PartitionPosition("in", 1, 5, None)),
         restoration=Restoration(10, 40, 5.0, 2.0),
         restored=30,
         commits=Commits(3, took, 120, 250, 1),
@@ -145,8 +145,8 @@ def test_the_histogram_is_cumulative() -> None:
 
 @given(st.lists(st.text(), min_size=1, max_size=3, unique=True), st.text())
 def test_any_names(ids: list[str], topic: str) -> None:
-    place = PartitionPlace(topic, 0, 1, 2)
-    queries = [replace(a_query(name), places=(place,)) for name in ids]
+    place = PartitionPosition(topic, 0, 1, 2)
+    queries = [replace(a_query(name), positions=(place,)) for name in ids]
     parsed = parse(exposition(an_engine(*queries)))
     for name in ids:
         assert parsed.value("millstream_query_lag_records", query=name) == 12
@@ -157,7 +157,7 @@ def test_any_names(ids: list[str], topic: str) -> None:
 @given(st.text())
 def test_openmetrics_has_the_same_values(name: str) -> None:
     """By the library's parser, which checks the rules of OpenMetrics."""
-    metrics = an_engine(replace(a_query(name), places=(PartitionPlace(name, 0, 1, 2),)))
+    metrics = an_engine(replace(a_query(name), positions=(PartitionPosition(name, 0, 1, 2),)))
     text = exposition(metrics, openmetrics=True)
     found = {
         (sample.name, frozenset(sample.labels.items())): sample.value
