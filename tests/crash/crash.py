@@ -19,9 +19,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.crash.warm import Warm
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 START_SECONDS = 60
+OPENING_SECONDS = 0.5
 ACKNOWLEDGEMENTS = {"log": 60, "engine": 12, "backfill": 40, "replace": 120, "pipeline": 40}
 """The most acknowledgements to wait for before a kill: counted, not timed, so that a busy machine
 does not kill idle processes."""
@@ -47,33 +50,30 @@ def workload(run: Run, *more: str) -> subprocess.Popen[str]:
 
 def kill_once(run: Run) -> None:
     """Start the workload, kill it after a random while; remember what it acknowledged."""
-    process = workload(run)
-    assert process.stdout is not None
+    process = Warm([run.kind, str(run.path)])
     enough = threading.Event()
     wanted = run.rng.randint(0, ACKNOWLEDGEMENTS[run.kind])
     last = run.acked
 
     def listen() -> None:
         nonlocal last
-        assert process.stdout is not None
         for count, line in enumerate(process.stdout):
             if line.startswith("acked ") and line.endswith("\n"):
                 last = int(line.split()[1])
             if count >= wanted:
                 enough.set()
+        enough.set()
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     # One kill in five falls into opening and recovery, wherever that is.
     if run.kills > 0 and run.rng.random() < 0.2:
-        time.sleep(run.rng.uniform(0.05, 1.0))
+        time.sleep(run.rng.uniform(0.0, OPENING_SECONDS))
     else:
         enough.wait(START_SECONDS)
         time.sleep(run.rng.uniform(0.0, 0.02))
-    if process.poll() is not None:
-        run.failures.append(f"the workload ended by itself with {process.returncode}")
-    process.kill()
-    process.wait()
+    if (status := process.kill()) is not None:
+        run.failures.append(f"the workload ended by itself with {status}")
     listener.join()
     run.kills += 1
     run.in_flight += last > run.acked

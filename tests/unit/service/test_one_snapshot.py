@@ -303,7 +303,7 @@ def test_answers_are_of_one_instant_while_records_flow(guarantee: str) -> None:
     with millstream.connect(properties=properties) as db:
         db.execute(SCRIPT)
         db.wait()
-        with load(db.engine.log, 7, 0.05):
+        with load(db.engine.log, 7, 0.2):
             read([db], 40, findings)
     assert findings.wrong == []
     assert not findings.refused
