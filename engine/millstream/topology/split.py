@@ -151,11 +151,12 @@ def _mismatch(
     aliases = {read.source.name: _alias(read) for read in (first, *_reads(found))}
     ours, theirs = aliases.get(left, left), aliases.get(right, right)
     hint = "Write one of them to a topic of as many: CREATE … WITH (PARTITIONS = …) AS SELECT."
-    if is_stateful(_meeting(root, counts)):
-        return wordings.PARTITIONS_DIFFER(
+    apart = _meeting(root, counts)
+    if len(inputs(apart)) > 1 and not is_stateful(apart):
+        return wordings.PARTITIONS_OF_BRANCHES(
             left=ours, right=theirs, ours=count, theirs=counts[right], hint=hint
         )
-    return wordings.PARTITIONS_OF_BRANCHES(
+    return wordings.PARTITIONS_DIFFER(
         left=ours, right=theirs, ours=count, theirs=counts[right], hint=hint
     )
 
