@@ -21,8 +21,8 @@ from millstream.query.session import Session
 from millstream.service.database import Database
 from tests.spark.standalone import WORKERS, cluster
 from tests.spark.test_pipeline_on_spark import SCRIPT, failed
-from tests.unit.service.conftest import EARLIEST
-from tests.unit.service.test_backfilling import fill
+from tests.unit.conftest import EARLIEST
+from tests.unit.queries.test_backfilling import fill
 
 TABLES = ("sums", "towns")
 MANY = INLINE_RECORDS + 1

@@ -15,8 +15,8 @@ from millstream.model.errors import UnavailableError
 from millstream.model.settings import EngineSettings
 from tests.patience import until
 from tests.spark.java import QUICK, missing
-from tests.unit.service.conftest import EARLIEST, ORDERS
-from tests.unit.service.test_backfilling import COUNTS, PEOPLE, fill
+from tests.unit.conftest import EARLIEST, ORDERS
+from tests.unit.queries.test_backfilling import COUNTS, PEOPLE, fill
 
 FILLED = COUNTS.replace("duckdb", "spark")
 ROWS = [("i0", 5, 30.0), ("i1", 5, 35.0), ("i2", 5, 40.0)]

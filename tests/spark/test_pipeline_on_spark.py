@@ -16,8 +16,8 @@ from millstream.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.query.session import Session
 from millstream.service.database import Database
 from tests.spark.java import QUICK, missing
-from tests.unit.service.conftest import EARLIEST, ORDERS
-from tests.unit.service.test_backfilling import PEOPLE, QUERIES, fill
+from tests.unit.conftest import EARLIEST, ORDERS
+from tests.unit.queries.test_backfilling import PEOPLE, QUERIES, fill
 
 SCRIPT = (
     ORDERS

@@ -18,7 +18,7 @@ from millstream_cli.sessions.filling import asked, fills, followed
 from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.local import LocalSession
 from tests.patience import PATIENCE_S
-from tests.unit.service.conftest import ORDERS
+from tests.unit.conftest import ORDERS
 
 FILLED = (
     "CREATE TABLE o WITH (BACKFILL = 'duckdb') AS SELECT item, COUNT(*) AS n FROM orders"

@@ -14,7 +14,7 @@ from millstream.model.batch import raw_batch
 from millstream.model.problem import Problem
 from millstream.model.settings import EngineSettings
 from millstream.service import processing_stream
-from tests.unit.service.conftest import LATE
+from tests.unit.conftest import LATE
 
 BAD = """
 CREATE STREAM s (k INT KEY, v INT, d STRING) WITH (KAFKA_TOPIC='s', FORMAT='JSON', PARTITIONS=1);

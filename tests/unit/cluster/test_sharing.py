@@ -14,7 +14,7 @@ from millstream.cluster.scatter_gather import READY_MS
 from millstream.cluster.sharing import MembershipThread, join_peers
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.listener import InternalListener
-from tests.unit.service.two_instances import database
+from tests.unit.cluster.two_instances import database
 
 
 def no_writers() -> tuple[str, ...]:

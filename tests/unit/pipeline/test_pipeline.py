@@ -24,8 +24,8 @@ from millstream.query.session import Session
 from millstream.service.database import Database
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from tests.unit.service.conftest import EARLIEST, ORDERS
-from tests.unit.service.test_backfilling import PEOPLE, QUERIES, fill, rows
+from tests.unit.conftest import EARLIEST, ORDERS
+from tests.unit.queries.test_backfilling import PEOPLE, QUERIES, fill, rows
 
 COUNTS = QUERIES["rows that move"].format("")
 LATEST = "CREATE TABLE large AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;"

@@ -11,7 +11,7 @@ from millstream.command_topic import following
 from millstream.log.faults import Fault
 from millstream.model.errors import UnavailableError
 from millstream.service.engine import Engine
-from tests.unit.service.converging import Cluster, execute
+from tests.unit.command_topic.converging import Cluster, execute
 
 VISITS = """
 CREATE STREAM visits (guest STRING KEY, place STRING)

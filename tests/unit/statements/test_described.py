@@ -9,7 +9,7 @@ import pytest
 from millstream import Database
 from millstream.model.errors import MillstreamError
 from millstream.query.results import History, Rows, Stream
-from tests.unit.service.conftest import LATE
+from tests.unit.conftest import LATE
 
 
 def table(db: Database, sql: str) -> Rows:

@@ -14,7 +14,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.state.store import Store
-from tests.unit.service.converging import Cluster, execute, running
+from tests.unit.command_topic.converging import Cluster, execute, running
 
 SEEDS = range(40)
 STATEMENTS = (

@@ -31,7 +31,7 @@ from tests.snapshots.workload import (
     load,
     transfers,
 )
-from tests.unit.service.conftest import EARLIEST
+from tests.unit.conftest import EARLIEST
 
 LONG_MS = "600000"
 GUARANTEES = ("at_least_once", "exactly_once_v2")

@@ -10,7 +10,7 @@ import millstream
 from millstream import Database, Rows, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.topology.topology import owner_of
-from tests.unit.service.conftest import EARLIEST, SPENDING, fill
+from tests.unit.conftest import EARLIEST, SPENDING, fill
 
 NAMINGS = [
     EngineSettings(),

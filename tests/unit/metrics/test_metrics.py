@@ -17,7 +17,7 @@ from millstream.query.session import Session
 from millstream.runtime.durations import BOUNDS_MS
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from tests.unit.service.conftest import EARLIEST, LATE, fill
+from tests.unit.conftest import EARLIEST, LATE, fill
 
 SPENDING = "CTAS_SPENDING_1"
 

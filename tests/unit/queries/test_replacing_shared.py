@@ -16,7 +16,7 @@ from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.model.errors import UnavailableError
 from millstream.service.engine import Engine
-from tests.unit.service.converging import Cluster, execute, running
+from tests.unit.command_topic.converging import Cluster, execute, running
 
 VISITS = """
 CREATE STREAM visits (guest STRING KEY, place STRING)

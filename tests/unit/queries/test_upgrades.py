@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream import Database, History, MillstreamError, Rows
-from tests.unit.service.conftest import fill
+from tests.unit.conftest import fill
 
 BOOKS = (
     "CREATE TABLE books (id INT PRIMARY KEY, price INT, title STRING) "

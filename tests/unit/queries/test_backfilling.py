@@ -17,8 +17,8 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.query.session import Session
 from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
-from tests.unit.service.conftest import EARLIEST, ORDERS
-from tests.unit.service.test_killed_statements import execute, killed
+from tests.unit.command_topic.test_killed_statements import execute, killed
+from tests.unit.conftest import EARLIEST, ORDERS
 
 PEOPLE = """
 CREATE TABLE people (name STRING PRIMARY KEY, town STRING)

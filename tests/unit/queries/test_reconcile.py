@@ -16,7 +16,7 @@ from millstream.queries.registry import QueryRegistry
 from millstream.runtime.spec import QueryState
 from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
-from tests.unit.service.conftest import EARLIEST, fill
+from tests.unit.conftest import EARLIEST, fill
 
 SCRIPT = """
 CREATE TABLE spending AS SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer;

@@ -24,7 +24,7 @@ from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.query.session import Session
 from millstream.service.engine import Engine
-from tests.unit.service.converging import Cluster
+from tests.unit.command_topic.converging import Cluster
 
 ROUNDS = 200
 

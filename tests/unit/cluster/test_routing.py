@@ -23,7 +23,7 @@ from millstream.cluster.scatter_gather import wire_columns
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import Condition
 from tests.patience import PATIENCE_MS
-from tests.unit.service.two_instances import KEYS, PARTITIONS, Node, database, part_of
+from tests.unit.cluster.two_instances import KEYS, PARTITIONS, Node, database, part_of
 
 NORTH, SOUTH = frozenset({0, 1}), frozenset({2, 3})
 ONE_EACH = [next(key for key in KEYS if part_of(key) == p) for p in range(PARTITIONS)]

@@ -9,7 +9,7 @@ import pytest
 
 import millstream
 from millstream import Database
-from tests.unit.service.converging import Cluster
+from tests.unit.command_topic.converging import Cluster
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 ORDERS = (

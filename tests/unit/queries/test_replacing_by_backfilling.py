@@ -19,9 +19,9 @@ from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.service.execution import resume_engine
 from millstream.state.store import Store
-from tests.unit.service.conftest import ORDERS
-from tests.unit.service.test_backfilling import PEOPLE, fill
-from tests.unit.service.test_killed_statements import VISITS, execute, killed
+from tests.unit.command_topic.test_killed_statements import VISITS, execute, killed
+from tests.unit.conftest import ORDERS
+from tests.unit.queries.test_backfilling import PEOPLE, fill
 
 BEFORE = "CREATE TABLE t AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;"
 DEFINITIONS = {

@@ -38,8 +38,8 @@ from millstream.runtime.alignment import (
 from millstream.runtime.spec import QueryState
 from tests.patience import until
 from tests.snapshots.workload import INVARIANTS, SCRIPT, Number, appended, transfers
-from tests.unit.service.conftest import EARLIEST
-from tests.unit.service.shared_tasks import Sharing, sharing
+from tests.unit.cluster.shared_tasks import Sharing, sharing
+from tests.unit.conftest import EARLIEST
 
 GUARANTEES = ("at_least_once", "exactly_once_v2")
 FIRST = INVARIANTS[0]

@@ -20,7 +20,7 @@ from millstream.query.session import Session
 from millstream.service import processing_stream
 from millstream.service.execution import execute_script
 from millstream.state.store import Store
-from tests.unit.service.converging import COMMANDS, Cluster, execute, running
+from tests.unit.command_topic.converging import COMMANDS, Cluster, execute, running
 
 VISITS = (
     "CREATE STREAM visits (guest STRING KEY, place STRING)"
