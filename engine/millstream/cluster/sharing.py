@@ -46,8 +46,7 @@ class MembershipThread:
         self._membership = membership
         self.metadata = metadata
         self._clock = clock
-        self._wake = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.live: tuple[PeerView, ...] = ()
         """The live peers, as of the last heartbeat."""
@@ -84,10 +83,6 @@ class MembershipThread:
         steady = self._clock()
         return peer_hosts(self.live, self.expired, lambda view: steady - view.seen_at, now)
 
-    def publish_soon(self) -> None:
-        """Have the thread send a heartbeat at once. Call this when the metadata has changed."""
-        self._wake.set()
-
     def start(self) -> None:
         """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="millstream-peers", daemon=True)
@@ -95,21 +90,19 @@ class MembershipThread:
 
     def close(self) -> None:
         """Stop the thread and remove this instance from the topic; idempotent."""
-        self._stopping = True
-        self._wake.set()
+        self._stopping.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
         self._membership.close()
 
     def _run(self) -> None:
-        while not self._stopping:
-            self._wake.clear()
+        while not self._stopping.is_set():
             try:
                 self.heartbeat()
             except MillstreamError as error:
                 logging.getLogger("millstream").warning(f"the heartbeat failed: {error}")
-            self._wake.wait(HEARTBEAT_S)
+            self._stopping.wait(HEARTBEAT_S)
 
 
 def join_peers(

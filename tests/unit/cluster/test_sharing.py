@@ -118,7 +118,6 @@ def test_closing_the_engine_takes_leave() -> None:
         )
         sharing.start()
         ears = PeerMembership(db.engine.log, db.engine.settings.internal_prefix, "two", "two1")
-        sharing.publish_soon()
         for leave in db.engine.cluster.on_close:
             leave()
         ears.refresh(0)
