@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import replace
 from getpass import getpass
+from pathlib import Path
 
 from rich.console import Console
 
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _checked(arguments: list[str]) -> argparse.Namespace:
-    """The options; the positional arguments set `url` and `file`."""
+    """The options; the positional arguments set `url`, `file` and `database`."""
     reader = parser()
     options = reader.parse_args(arguments)
     options.url = None
@@ -84,13 +85,36 @@ def _checked(arguments: list[str]) -> argparse.Namespace:
             options.file = file
         case [url] if "://" in url:
             options.url = url.split(",")[0]
+        case [name]:
+            options.database = _database(name, options, reader)
         case _:
-            reader.error(f"expected a URL, or run and a file, got {' '.join(options.target)}")
+            reader.error(
+                "expected a database's file, a URL, or run and a file, got "
+                + " ".join(options.target)
+            )
     if options.password is not None and options.user is None:
         reader.error("a password is given, but no user")
     if options.token is not None and options.user is not None:
         reader.error("a token is given and a user as well")
     return options
+
+
+def _database(name: str, options: argparse.Namespace, reader: argparse.ArgumentParser) -> str:
+    """The file to open, by its name alone. Whatever could be meant to be something else makes no
+    new file."""
+    if options.database != ":memory:":
+        reader.error(f"two databases are given: {options.database} and {name}")
+    if name.lower().endswith(".sql"):
+        reader.error(f"{name} is not a database; to run its statements: millstream run {name}")
+    file = Path(name)
+    if not file.exists():
+        if ":" in name:
+            reader.error(f"a server's address begins with http:// or https://: http://{name}")
+        if not file.suffix:
+            reader.error(
+                f"there is no file {name}; a new database is made with a suffix, as {name}.db"
+            )
+    return name
 
 
 def _session(options: argparse.Namespace) -> Session:

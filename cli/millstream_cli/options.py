@@ -117,9 +117,9 @@ def parser() -> argparse.ArgumentParser:
     _server_options(parser)
     _shell_options(parser)
     parser.add_argument(
-        "target", nargs="*", metavar="URL | run FILE.sql",
-        help="a server to send statements to, as http://localhost:8088, in place of a database;"
-        " or a file of statements to run",
+        "target", nargs="*", metavar="FILE | URL | run FILE.sql",
+        help="the file of a database, as --database; or a server to send statements to in place of"
+        " one, as http://localhost:8088; or a file of statements to run",
     )  # fmt: skip
     return parser
 

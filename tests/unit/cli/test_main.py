@@ -28,6 +28,39 @@ def test_execute(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["|", "b", "|", "null", "|"] in lines
 
 
+def test_a_database_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = str(tmp_path / "shop.db")
+    assert main([name, "-e", FILL]) == 0
+    assert main([name, "-e", "SELECT k FROM s ORDER BY k;", "--output", "JSON"]) == 0
+    rows = capsys.readouterr().out.splitlines()[-2:]
+    assert [json.loads(row) for row in rows] == [{"K": "a"}, {"K": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["localhost:8088"], "http://localhost:8088"),
+        (["srever"], "no file srever"),
+        (["script.sql"], "millstream run script.sql"),
+        (["a.db", "--database", "b.db"], "two databases are given: b.db and a.db"),
+        (["a.db", "b.db"], "got a.db b.db"),
+    ],
+)
+def test_no_database_is_made_of_what_is_none(
+    words: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "-e", "SHOW STREAMS;"])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--output", "json", "-e", FILL + "SELECT k, v FROM s ORDER BY k;"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
