@@ -58,6 +58,8 @@ RATES = {
 }
 """The highest probability of each fault, per point where it can occur."""
 CALM_TURNS = 4000
+TIMEOUT_TURNS = 1000
+"""When the broker aborts what a dead process has left open (`transaction.timeout.ms`)."""
 
 
 class Mutant:
@@ -358,6 +360,10 @@ class World:
                 return
             self.now += 3
             self._coordinate()
+            if turn == TIMEOUT_TURNS and self.coordinator is None:
+                # A survivor that was fenced while it opened learns of it only when it commits, and
+                # restores until then: it waits for records of the one that fenced it.
+                self.broker.expire(QUERY)
             self.turn(survivor)
             if turn % 10 == 9 and self._done(survivor):
                 return
