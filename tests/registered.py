@@ -22,4 +22,7 @@ def register(
     """Registers what these expressions call, and what any expression may call, unless an earlier
     call did."""
     found = Catalogue({}, {}, {}) if catalogue is None else catalogue
-    register_expressions(con, expressions, found, _KNOWN.setdefault(con, set()))
+    known = _KNOWN.setdefault(con, set())
+    # A statement that has raised may have left the connection busy.
+    with con.cursor() as cursor:
+        register_expressions(cursor, expressions, found, known)
