@@ -43,13 +43,22 @@ PAUSE = 0.01
 
 def answer_to(ask: Callable[[], Future[Result]], *, repeatable: bool = True) -> Result:
     """The response to a request. It is retried while the cluster elects a leader and, if the
-    request is idempotent, after the connection to the broker is lost."""
+    request is idempotent, after the connection to the broker is lost. A client that says nothing at
+    all, not even that the time is over, counts as such a loss: KafkaException with _TIMED_OUT."""
     passing = PASSING if repeatable else UNSETTLED
     deadline = time.monotonic() + REQUEST_SECONDS
     while True:
         try:
-            return ask().result(REQUEST_SECONDS * 2)
+            return _answer(ask(), REQUEST_SECONDS * 2)
         except KafkaException as error:
             if error.args[0].code() not in passing or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE)
+
+
+def _answer(asked: Future[Result], seconds: float) -> Result:
+    try:
+        return asked.result(seconds)
+    except TimeoutError as error:
+        text = f"the client has not answered within {seconds:g} seconds"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text)) from error
