@@ -35,8 +35,9 @@ def query(cursor: Cursor, *, persistent: bool = False) -> Query:
     first = _branch(cursor)
     union: list[Query] = []
     # Without EMIT, UNION ALL is more than the dialect has: it is left to the pull engine.
-    while (persistent or emits(cursor)) and cursor.accept("UNION", "ALL"):
-        union.append(_branch(cursor))
+    if persistent or (cursor.looking_at("UNION", "ALL") and emits(cursor)):
+        while cursor.accept("UNION", "ALL"):
+            union.append(_branch(cursor))
     pull = cursor.extended and not persistent and not union
     order_by = _order_by(cursor) if pull and cursor.accept("ORDER", "BY") else ()
     ending = cursor.at

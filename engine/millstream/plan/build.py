@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -189,12 +189,14 @@ def _key_names(columns: tuple[Column, ...]) -> str:
     return ", ".join(column.name for column in columns if column.role is Role.KEY) or "none"
 
 
-def _merged(results: list[Project]) -> Node:
-    """All branches as one relation."""
-    node: Node = results[0]
-    for result in results[1:]:
-        node = Merge(node, result, node.schema)
-    return node
+def _merged(results: Sequence[Project]) -> Node:
+    """All branches as one relation: a balanced tree, because one as deep as there are branches
+    exhausts the stack of whatever walks it."""
+    if len(results) == 1:
+        return results[0]
+    middle = (len(results) + 1) // 2
+    left, right = _merged(results[:middle]), _merged(results[middle:])
+    return Merge(left, right, left.schema)
 
 
 def _write(node: Node, sink: Source, existing: Source | None) -> Write:

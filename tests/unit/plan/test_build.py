@@ -190,3 +190,10 @@ def test_the_new_planner_lets_keys_go_and_orders_them_as_selected() -> None:
     assert keyless is not None and str(keyless.schema) == "`V` INTEGER"
     ordered = planned("CREATE STREAM o AS SELECT b, a, c FROM two;", new).sink
     assert ordered is not None and ordered.schema.names == ("B", "A", "C")
+
+
+def test_a_union_of_very_many_selects_is_planned() -> None:
+    """Whatever walks the plan takes one step of the stack for each level."""
+    select = "SELECT k, v FROM s"
+    found = planned(f"{' UNION ALL '.join([select] * 1500)} EMIT CHANGES;")
+    assert len(found.sources) == 1500
