@@ -133,6 +133,8 @@ class World:
         for name, partitions in self.shape.topics(self.partitions).items():
             self.broker.create_topic(Topic(name, partitions))
         self.producer = self.broker.writer("producer")
+        self.transacting: Runtime[Any] | None = None
+        """The process that has begun the last transaction."""
         self.gone: list[SimulatedMember[Any]] = []
         """Members whose process has died."""
         self.hosts = [self.make_host(number) for number in range(rnd.randint(1, 3))]
@@ -172,6 +174,8 @@ class World:
         """A process may die here, or be suspended while the others run."""
         if not self.acting:
             return
+        if name == "transact.write":
+            self.transacting = self.acting[-1].instance
         host = self.acting[-1].number
         self.digest = zlib.crc32(f"{name} {host} {self.now}".encode(), self.digest)
         self.stats[f"at {name}"] += 1
@@ -360,9 +364,11 @@ class World:
                 return
             self.now += 3
             self._coordinate()
-            if turn == TIMEOUT_TURNS and self.coordinator is None:
+            dead = self.transacting is not survivor.instance
+            if turn == TIMEOUT_TURNS and self.coordinator is None and dead:
                 # A survivor that was fenced while it opened learns of it only when it commits, and
-                # restores until then: it waits for records of the one that fenced it.
+                # restores until then: it waits for records of the one that fenced it. For what it
+                # has left open itself it must not need the timeout.
                 self.broker.expire(QUERY)
             self.turn(survivor)
             if turn % 10 == 9 and self._done(survivor):
