@@ -26,7 +26,7 @@ RETIRED = frozenset(
     Outbox Pacing Trouble Elsewhere Frontier Lanes
     DuckKernel Kernel KernelSpec
     lone_rows Subscribe Settle
-    Feed Horizon Sightings Outlet LastingWriter insist
+    Feed Horizon Sightings Outlet outlet LastingWriter insist
     Ledger Standing Abreast
     Presence Sight Peers Whereabouts Neighbour
     Gathering Ask share_out placing

@@ -326,14 +326,21 @@ def test_a_join_sees_the_same_rows_whatever_comes_together(
     cuts: list[tuple[int, int]],
     restarts: set[int],
 ) -> None:
+    limits = limits_of(cuts, left, right)
+    found = run(joined(join), {"s": left, "t": right}, limits, sorted(restarts))
+    assert found == joined_reference(left, right, join)
+
+
+def limits_of(
+    cuts: Sequence[tuple[int, int]], left: Sequence[Line], right: Sequence[Line]
+) -> list[tuple[int, int]]:
+    """How far each batch reads in both inputs: the cuts of each in order, within its records."""
     sides = zip(*cuts, strict=True) if cuts else ((), ())
     one, two = (sorted(side) for side in sides)
-    limits = [
+    return [
         (min(a, max(len(left) - 1, 0)), min(b, max(len(right) - 1, 0)))
         for a, b in zip(one, two, strict=True)
     ]
-    found = run(joined(join), {"s": left, "t": right}, limits, sorted(restarts))
-    assert found == joined_reference(left, right, join)
 
 
 def merged_reference(left: Sequence[Line], right: Sequence[Line]) -> list[Row]:
@@ -363,12 +370,7 @@ def test_merged_streams_have_one_order_whatever_comes_together(
     cuts: list[tuple[int, int]],
     restarts: set[int],
 ) -> None:
-    sides = zip(*cuts, strict=True) if cuts else ((), ())
-    one, two = (sorted(side) for side in sides)
-    limits = [
-        (min(a, max(len(left) - 1, 0)), min(b, max(len(right) - 1, 0)))
-        for a, b in zip(one, two, strict=True)
-    ]
+    limits = limits_of(cuts, left, right)
     branches = (read("S", SourceKind.STREAM), read("T", SourceKind.STREAM))
     sub = subtopology(n.Merge(*branches, Schema((K, V))))
     found = run(sub, {"s": left, "t": right}, limits, sorted(restarts))
