@@ -30,7 +30,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -110,6 +110,11 @@ bench-kafka: $(BENCH_VENV)/.kafka  ## Speed on a broker of its own: [W=W1,W3] [P
 	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
 	@$(BENCH_VENV)/bin/python -m tests.bench.kafka.run --events $(RECORDS) --readers '$(READER)' --modes '$(MODES)' \
 		--peers '$(PEERS)' --sources '$(PEERS_FROM)' $(if $(W),--only '$(W)') $(MORE)
+
+bench-instance: $(BENCH_VENV)/.kafka  ## Many queries that do little, embedded and on a broker of its own: [ONLY="create memory"] [SCALE=small] [TRICKLE=480]
+	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
+	@$(BENCH_VENV)/bin/python -m tests.bench.instance $(if $(ONLY),--only $(ONLY)) \
+		$(if $(SCALE),--scale $(SCALE)) $(if $(TRICKLE),--trickle-seconds $(TRICKLE))
 
 takeover: $(STAMP)  ## Seconds until a killed instance's rows answer again, on a broker of its own: KILLS=n
 	@$(BIN)/python -m tests.bench.kafka.takeover --kills $(KILLS)
