@@ -71,7 +71,7 @@ def work_on_log(path: str, finish: bool) -> None:
         log.close()
         return
     woken = threading.Event()
-    log.on_append(woken.set)
+    log.on_news(lambda _news: woken.set())
 
     def copy_for_ever() -> None:
         while True:

@@ -13,25 +13,36 @@ from tests.simulation.following import FollowingMutant, play_following
 from tests.simulation.following_mutants import FOLLOWING_MUTANTS
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.real import play_real
+from tests.simulation.scheduling import SchedulingMutant, play_scheduling
+from tests.simulation.scheduling_mutants import SCHEDULING_MUTANTS
 from tests.simulation.world import RATES, Mutant, Verdict, play
 
 REAL_EVERY = 20
 FOLLOWING_EVERY = 4
 
 
-def play_seed(seed: int, mutant: Mutant | None = None) -> Verdict:
+def play_seed(seed: int, mutant: Mutant | SchedulingMutant | None = None) -> Verdict:
     """One seed; every twentieth runs SQL on DuckDB executors, and on the hosts of every fourth of
-    the others, state is restored beside processing."""
-    if mutant is None and seed % REAL_EVERY == 0:
-        return play_real(seed)
+    the others, state is restored beside processing. Each also plays the queries of one instance,
+    which threads take from the ready queue."""
     if isinstance(mutant, FollowingMutant):
         return play_following(seed, mutant)
-    if mutant is None and seed % FOLLOWING_EVERY == 0:
-        return play_following(seed)
-    return play(seed, mutant)
+    if isinstance(mutant, SchedulingMutant):
+        return _scheduled(seed, mutant)
+    if mutant is not None:
+        return play(seed, mutant)
+    if (scheduled := _scheduled(seed)).complaints:
+        return scheduled
+    if seed % REAL_EVERY == 0:
+        return play_real(seed)
+    return play_following(seed) if seed % FOLLOWING_EVERY == 0 else play(seed)
 
 
-def first_failure(seeds: range, mutant: Mutant | None = None) -> Verdict | None:
+def _scheduled(seed: int, mutant: SchedulingMutant | None = None) -> Verdict:
+    return Verdict(seed, "scheduling", [*play_scheduling(seed, mutant)], 0, 0)
+
+
+def first_failure(seeds: range, mutant: Mutant | SchedulingMutant | None = None) -> Verdict | None:
     """The first seed that fails, if any does."""
     verdicts = (play_seed(seed, mutant) for seed in seeds)
     return next((verdict for verdict in verdicts if verdict.complaints), None)
@@ -39,7 +50,11 @@ def first_failure(seeds: range, mutant: Mutant | None = None) -> Verdict | None:
 
 def main() -> int:
     """Returns the exit code: 1 when a seed failed (with a mutant: when none did)."""
-    planted: dict[str, Mutant] = {**MUTANTS, **FOLLOWING_MUTANTS}
+    planted: dict[str, Mutant | SchedulingMutant] = {
+        **MUTANTS,
+        **FOLLOWING_MUTANTS,
+        **SCHEDULING_MUTANTS,
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--start", type=int, default=0)

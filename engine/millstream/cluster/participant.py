@@ -84,8 +84,6 @@ class Participant:
         if differing:
             # One of the two instances has not applied a statement yet.
             raise snapshot_not_ready(f"query {min(differing)} is not running on all instances")
-        # After the hold, the queries have advanced: their output is new input of other queries.
-        self._held.callback(self._cluster.registry.driver.wake)
         try:
             self._held.enter_context(self._cluster.registry.driver.holding(step.query_ids, until))
         except UnavailableError as error:

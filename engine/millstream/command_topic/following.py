@@ -152,7 +152,7 @@ def follow(command_topic: CommandTopic) -> None:
             catch_up(command_topic)
         command_topic.registry.driver.wake()
     if gate and gate.end_poll(poll):
-        command_topic.registry.driver.wake()
+        command_topic.registry.driver.wake_all()
     if quiesced.is_overdue(command_topic):
         _end_overdue_quiescence(command_topic)
     if command_topic.registry.ended_queries or any(

@@ -41,7 +41,7 @@ from millstream.log.log import (
 from millstream.log.logfile import LogFile
 from millstream.log.membership import SoleMember
 from millstream.log.stored import Stored
-from millstream.log.watchers import Watchers
+from millstream.log.watchers import News, OnNews, Watchers, changed, grown
 from millstream.model.batch import NO_NUMBERED_RECORDS, NO_RECORDS
 from millstream.model.errors import MillstreamError
 
@@ -64,6 +64,8 @@ class EmbeddedLog:
             self._contents.load(cursor)
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
+        self._truncated = set(self._contents.topics)
+        """Topics that may have segments without a record, which `maintain` drops."""
 
     @staticmethod
     def open(
@@ -133,6 +135,7 @@ class EmbeddedLog:
             with self._file.change() as cursor:
                 stored = tables.insert_topic(cursor, topic)
             self._contents.topics[topic.name] = stored
+        self._watchers.call(changed(topic.name))
 
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
@@ -144,6 +147,7 @@ class EmbeddedLog:
             with self._file.change() as cursor:
                 tables.drop_topic(cursor, stored)
             self._contents.forget_topic(name)
+        self._watchers.call(changed(name))
 
     def topic(self, name: str) -> Topic | None:
         """See `Log`."""
@@ -237,6 +241,7 @@ class EmbeddedLog:
                     "INSERT INTO log.starts VALUES (?, ?, ?)", [stored.id, partition, start]
                 )
             self._contents.truncated(stored, partition, start)
+            self._truncated.add(topic)
 
     # Positions and writers
 
@@ -285,10 +290,15 @@ class EmbeddedLog:
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
+        # What was in doubt may turn out to be there.
+        topics = frozenset(self._contents.topics)
+        self._watchers.call(News(topics, topics))
 
-    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after every append, from the appending thread: it must be fast (an
-        event's `set`). Returns a function that unsubscribes."""
+    poll_interval_ms = None
+    """See `WatchedLog`: no other process can append."""
+
+    def on_news(self, callback: OnNews) -> Callable[[], None]:
+        """See `WatchedLog`."""
         return self._watchers.add(callback)
 
     # Upkeep
@@ -309,13 +319,15 @@ class EmbeddedLog:
             return due and self._file.checkpoint(CHECKPOINT_BYTES)
 
     def _drop_dead_segments(self) -> None:
-        for name, stored in list(self._contents.topics.items()):
-            dead = stored.dead_segments()
-            if dead:
+        for name in tuple(self._truncated):
+            stored = self._contents.topics.get(name)
+            dead = stored.dead_segments() if stored else ()
+            if stored and dead:
                 with self._file.change() as cursor:
                     for segment in dead:
                         tables.drop_segment(cursor, stored, segment)
                 self._contents.topics[name] = replace(stored, segments=stored.segments[len(dead) :])
+            self._truncated.discard(name)
 
     def close(self) -> None:
         """See `Log`. The state attached to the instance is closed with it."""
@@ -366,4 +378,4 @@ class EmbeddedLog:
                 # `maintain` was not called, or it found a transaction open.
                 self.maintain()
         if insertions:
-            self._watchers.call()
+            self._watchers.call(grown(append.topic for append in appended))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from millstream.log.watchers import OnNews
 from millstream.model.errors import MillstreamError
 from millstream.model.event_time import NEVER
 
@@ -338,9 +339,14 @@ class Log(Protocol[Batch]):
 class WatchedLog(Log[Batch], Protocol[Batch]):
     """What an engine needs of its log beyond `Log`."""
 
-    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after every append, from the appending thread; returns a function that
-        unsubscribes."""
+    @property
+    def poll_interval_ms(self) -> int | None:
+        """How often a reader at the ends has to look again, although `on_news` told it nothing;
+        None: never."""
+
+    def on_news(self, callback: OnNews) -> Callable[[], None]:
+        """Call `callback` after every append and whenever records have been fetched; returns a
+        function that unsubscribes."""
 
     def maintain(self) -> bool:
         """Do the upkeep that is due, between transactions; returns whether anything large was

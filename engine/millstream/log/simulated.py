@@ -37,7 +37,7 @@ from millstream.log.log import (
 from millstream.log.membership import SoleMember
 from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
-from millstream.log.watchers import Watchers
+from millstream.log.watchers import OnNews, Watchers, grown
 from millstream.model.errors import UnavailableError
 
 
@@ -236,8 +236,11 @@ class SimulatedLog(Generic[Batch]):
             return self._coordinator.join(self, group, partitions)
         return SoleMember(self, group, partitions)
 
-    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after every append; returns a function that unsubscribes."""
+    poll_interval_ms = None
+    """See `WatchedLog`."""
+
+    def on_news(self, callback: OnNews) -> Callable[[], None]:
+        """See `WatchedLog`."""
         return self._watchers.add(callback)
 
     def maintain(self) -> bool:
@@ -263,10 +266,10 @@ class SimulatedLog(Generic[Batch]):
         if fault is not Fault.REQUEST_LOST:
             check_epoch(identity, epoch, self._epochs.get(identity, 0))
             self._add(appended, None)
+            self._watchers.call(grown(append.topic for append in appended))
             self._effect("append.done")
         if fault is not Fault.NONE:
             raise UnavailableError("Simulated: append was not answered.", code="E-LOG-UNKNOWN")
-        self._watchers.call()
 
     def transact(
         self,
@@ -301,7 +304,6 @@ class SimulatedLog(Generic[Batch]):
         self._effect("transact.commit")
         if fault is Fault.RESPONSE_LOST:
             return Outcome.UNKNOWN
-        self._watchers.call()
         return Outcome.COMMITTED
 
     def _add(self, appended: Sequence[Appended[Batch]], transaction: Transaction | None) -> None:
@@ -318,12 +320,16 @@ class SimulatedLog(Generic[Batch]):
             group.update(
                 {at: p for at, p in transaction.positions.items() if at in self._partitions}
             )
-        for held in self._partitions.values():
-            touched = any(piece.transaction is transaction for piece in held.pieces)
-            if touched and self._markers:
-                held.mark(self._batches.join([]))
+        topics = set()
+        for (topic, _), held in self._partitions.items():
+            if any(piece.transaction is transaction for piece in held.pieces):
+                topics.add(topic)
+                if self._markers:
+                    held.mark(self._batches.join([]))
             if fate is Fate.ABORTED and not self._markers:
                 undo(held, transaction)
+        # Also after an abort: what others wrote behind it can be read now.
+        self._watchers.call(grown(topics))
 
 
 class SimulatedWriter(Generic[Batch]):

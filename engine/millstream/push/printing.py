@@ -49,7 +49,7 @@ def print_topic(statement: PrintTopic, push_queries: PushQueries) -> Stream:
         statement, log, positions, _FormatGuess("Key", window), _FormatGuess("Value")
     )
     arrived = threading.Event()
-    unsubscribe = log.on_append(arrived.set)
+    unsubscribe = log.on_news(lambda news: arrived.set() if topic.name in news.grown else None)
     with driver.lock:
         push_queries.count += 1
         name = f"print_{topic.name}_{push_queries.count}"

@@ -35,7 +35,14 @@ from millstream.runtime.assigned_tasks import AssignedTasks
 from millstream.runtime.ports import Restorer, RunResult
 from millstream.runtime.record_collector import RecordCollector
 from millstream.runtime.retry_state import RetryState
-from millstream.runtime.spec import Metrics, ProblemSink, QuerySpec, QueryState, RuntimeSettings
+from millstream.runtime.spec import (
+    Metrics,
+    ProblemSink,
+    QuerySpec,
+    QueryState,
+    RuntimeSettings,
+    Subscription,
+)
 from millstream.runtime.subtopology_runner import SubTopologyRunner
 from millstream.runtime.subtopology_runners import SubTopologyRunners
 
@@ -65,12 +72,15 @@ class QueryRunner(Generic[Batch]):
         self.runners = SubTopologyRunners(spec)
         self.state = QueryState.OPENING
         self.metrics = Metrics()
+        self.activity = 0
+        """The number of pieces of work: while it stays the same, so do the metrics."""
         self.pause_wanted = False
         self.retry_state = RetryState()
         self.holding = AssignedTasks(spec, log, restorer)
         self.collector = RecordCollector(spec, self.holding.writer)
         self.committed: dict[TopicPartition, int] = {}
         self.topics = {topic.name: topic for topic in spec.topics}
+        self.subscription = subscription_of(spec)
         self.dirty = False
         self.dirty_since = 0
         self.last_commit = 0
@@ -94,8 +104,11 @@ class QueryRunner(Generic[Batch]):
 
     def _guarded(self, now: int, action: Callable[[int], bool]) -> bool:
         """Run `action`; any error becomes a state of this query and of no other."""
+        self.activity += 1
         try:
-            return action(now)
+            worked = action(now)
+            self.activity -= not worked
+            return worked
         except FencedError as error:
             self._stop(QueryState.FENCED, error)
         except UnavailableError as error:
@@ -410,5 +423,20 @@ class QueryRunner(Generic[Batch]):
             return None
         if now < self.retry_state.retry_at:
             return self.retry_state.retry_at
-        poll = now + self.settings.idle_poll_ms
-        return max(now, min(poll, self._commit_due())) if self.dirty else poll
+        times = [self._commit_due()] if self.dirty else []
+        poll = self.settings.await_poll_ms if self.awaiting else self.settings.idle_poll_ms
+        if poll is not None:
+            times.append(now + poll)
+        if self.runners.remote_upstreams.watched:
+            asked = self.runners.remote_upstreams.next_at
+            times.append(asked if asked > now else now + self.settings.await_poll_ms)
+        if self.runners.scattered:
+            times.append(self.next_gathering)
+        return max(now, min(times)) if times else None
+
+
+def subscription_of(spec: QuerySpec[Batch]) -> Subscription:
+    """The topics that a query reads; those that it was made for, and its group."""
+    read = frozenset(topic for executor in spec.executors for topic in executor.inputs)
+    made_for = frozenset(topic.name for topic in spec.topics)
+    return Subscription(read, made_for | {spec.group}, spec.priority)

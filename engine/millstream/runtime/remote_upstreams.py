@@ -35,11 +35,12 @@ class RemoteUpstreams(Generic[Batch]):
         self._behind: frozenset[TopicPartition] | None = None
         """None while unknown."""
         self._ends: Mapping[TopicPartition, int] = {}
-        self._next = 0
+        self.next_at = 0
+        """When to request the lag again."""
 
     def opened(self, owned: Collection[int]) -> None:
         """Note that the tasks `owned` are open here; the state of all others is unknown."""
-        self._behind, self._ends, self._next = None, {}, 0
+        self._behind, self._ends, self.next_at = None, {}, 0
         self._places = {
             topic: frozenset(
                 topic_partition
@@ -59,11 +60,11 @@ class RemoteUpstreams(Generic[Batch]):
 
     def wanted(self, now: int) -> frozenset[TopicPartition]:
         """The partitions whose lag to request now."""
-        return self._all if now >= self._next else frozenset()
+        return self._all if now >= self.next_at else frozenset()
 
     def told(self, lag: Lag, until: int) -> None:
         """Take a response; the next one is requested at the time `until`."""
-        self._next = until
+        self.next_at = until
         reached = lag.positions
         self._behind = frozenset(
             topic_partition

@@ -46,6 +46,8 @@ class Restoration(Generic[Batch]):
         self._lock = lock or nullcontext()
         self._queries: dict[str, Followed[Batch]] = {}
         self._reader: Reader[Batch] | None = None
+        self.followed: frozenset[str] = frozenset()
+        """The changelogs that were followed when the last step ended without progress."""
         self._dropped = False
         self._lags_at = 0
 
@@ -143,6 +145,11 @@ class Restoration(Generic[Batch]):
                 return Step(True, now)
             awaiting |= moved is Moved.AWAITING
         self._tidy(queries)
+        self.followed = frozenset(
+            follower.spec.changelog
+            for query in self._queries.values()
+            for follower in query.followers.values()
+        )
         return Step(False, self._wake_at(now), awaiting)
 
     def _guarded(
@@ -279,10 +286,12 @@ class Restoration(Generic[Batch]):
         retries = [
             query.retry_state.retry_at for query in queries if query.retry_state.retry_at > now
         ]
-        polls = [now + self._settings.idle_poll_ms for query in queries if query.followers]
+        following = any(query.followers for query in queries)
+        poll = self._settings.idle_poll_ms
+        polls = [now + poll] if following and poll is not None else []
         kept = self._settings.state_kept_ms
         clearings = [since + kept for query in queries for since in query.left.values()]
-        return min(retries + polls[:1] + clearings, default=None)
+        return min(retries + polls + clearings, default=None)
 
 
 def _furthest_behind_first(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Generic
 
 from millstream.log.log import Batch, Log, TopicPartition
@@ -36,6 +37,7 @@ from millstream.runtime.spec import (
     QueryStatus,
     RuntimeSettings,
     Step,
+    Subscription,
     TaskStatus,
 )
 from millstream.runtime.status import status_of, tasks_of
@@ -75,6 +77,9 @@ class Runtime(Generic[Batch]):
         self._restorer = restorer or NoRestorer()
         self._queries: dict[str, QueryRunner[Batch]] = {}
         self._next = 0
+        self._changes = count(1)
+        self.changes = 0
+        """Another number whenever the set of queries has changed."""
 
     def add_query(self, spec: QuerySpec[Batch]) -> None:
         """Add a query; its tasks are opened in the next steps. Takes ownership of the executors.
@@ -96,12 +101,14 @@ class Runtime(Generic[Batch]):
         self._queries[spec.query_id] = QueryRunner(
             spec, self._log, settings, self._problems, self._restorer
         )
+        self.changes = next(self._changes)
 
     def remove_query(self, query_id: str, now: int = 0, *, commit: bool = True) -> None:
         """Stop a query and close its executors, by default with a last commit (best effort). Its
         positions and topics stay: the caller drops them. No error when absent."""
         execution = self._queries.pop(query_id, None)
         if execution is not None:
+            self.changes = next(self._changes)
             execution.close(now, commit=commit)
 
     def pause(self, query_id: str) -> None:
@@ -127,10 +134,22 @@ class Runtime(Generic[Batch]):
             topic_partition for query in executions for topic_partition in query.positions()
         )
 
-    def status(self, ends: Mapping[TopicPartition, int]) -> tuple[QueryStatus, ...]:
-        """All queries in the order in which they were added. `ends`: of their inputs, as far as
-        they are known."""
-        return tuple(status_of(execution, ends) for execution in tuple(self._queries.values()))
+    def status(
+        self, ends: Mapping[TopicPartition, int], query_ids: Collection[str] | None = None
+    ) -> tuple[QueryStatus, ...]:
+        """All queries in the order in which they were added, or these. `ends`: of their inputs, as
+        far as they are known."""
+        executions = tuple(self._queries.values()) if query_ids is None else self._among(query_ids)
+        return tuple(status_of(execution, ends) for execution in executions)
+
+    def _among(self, query_ids: Collection[str]) -> tuple[QueryRunner[Batch], ...]:
+        found = (self._queries.get(query_id) for query_id in query_ids)
+        return tuple(execution for execution in found if execution is not None)
+
+    def activity(self) -> dict[str, int]:
+        """A number for each query that changes with its status."""
+        queries = tuple(self._queries.items())
+        return {query_id: query.activity for query_id, query in queries}
 
     def states(self) -> dict[str, QueryState]:
         """What each query is doing."""
@@ -180,6 +199,16 @@ class Runtime(Generic[Batch]):
         """The queries in the order in which they were added."""
         return tuple(self._queries)
 
+    def subscriptions(self) -> dict[str, Subscription]:
+        """What each query has to be told of."""
+        queries = tuple(self._queries.items())
+        return {query_id: query.subscription for query_id, query in queries}
+
+    def subscription(self, query_id: str) -> Subscription | None:
+        """The same of one query; None where it does not run here."""
+        query = self._queries.get(query_id)
+        return None if query is None else query.subscription
+
     def candidates(self, waited: Mapping[str, int], now: int) -> tuple[Candidate, ...]:
         """The data for choosing among the idle queries. `waited`: for how many ms each has been
         waiting."""
@@ -219,11 +248,14 @@ class Runtime(Generic[Batch]):
             execution.settings = replace(execution.settings, max_batch_records=wanted)
         return rest_ms(took_ms, cpu_ms) if users else 0
 
-    def commit_query(self, query_id: str, now: int) -> None:
-        """Commit pending work of one query, without waiting for its interval."""
+    def commit_query(self, query_id: str, now: int) -> Step:
+        """Commit pending work of one query, without waiting for its interval. Returns what the next
+        step would have to wait for."""
         execution = self._queries.get(query_id)
-        if execution is not None:
-            execution.commit_now(now)
+        if execution is None:
+            return Step(False, None)
+        execution.commit_now(now)
+        return Step(False, execution.wake_at(now), execution.awaiting)
 
     def end_at(self, query_id: str, bounds: Mapping[TopicPartition, int]) -> None:
         """Have a query treat these offsets as the ends of its partitions, even if more records
@@ -252,6 +284,7 @@ class Runtime(Generic[Batch]):
         """Remove a query that is still running. The caller that sees it stop calls the result with
         the time and whether to commit."""
         execution = self._queries.pop(query_id)
+        self.changes = next(self._changes)
         return lambda now, commit: execution.close(now, commit=commit)
 
     # ---- all queries -------------------------------------------------------------------------

@@ -124,8 +124,12 @@ class RuntimeSettings:
     """How often to request the ends of the standbys' changelogs."""
     state_kept_ms: int = 600_000
     """How long to keep the state of a task that is neither processed nor followed here."""
-    idle_poll_ms: int = 50
-    """How long to wait before looking at the log again when there was nothing to do."""
+    idle_poll_ms: int | None = None
+    """How long to wait before looking at the log again when there was nothing to do; None: until it
+    reports news."""
+    await_poll_ms: int = 50
+    """The same while something is awaited: fetched records, state, a measurement of lag. Looking
+    again is what asks for it again if the answer was lost."""
     backoff_ms: int = 100
     max_backoff_ms: int = 10_000
     stopwatch: Callable[[], int] = _still
@@ -219,6 +223,16 @@ class QueryStatus:
     """Records not yet processed; -1 where the log cannot say."""
     metrics: Metrics
     sub_topologies: tuple[SubTopologyStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What makes a query worth a look: that one of the topics `grown`, which it reads, has more, or
+    that one of the topics and groups `changed` is another one than before."""
+
+    grown: frozenset[str]
+    changed: frozenset[str]
+    priority: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+from millstream.log.watchers import News
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import Step
@@ -68,9 +69,19 @@ class Driver:
         for thread in self._threads:
             thread.start()
 
-    def wake(self) -> None:
-        """Signal that there may be work."""
-        self._scheduler.wake()
+    def tell(self, news: News) -> None:
+        """Note news of the log."""
+        self._scheduler.tell(news)
+        self._wake.set()
+
+    def wake(self, *query_ids: str) -> None:
+        """Signal that queries were added or removed, or that these may have work."""
+        self._scheduler.wake(*query_ids)
+        self._wake.set()
+
+    def wake_all(self) -> None:
+        """Signal that any query may have work."""
+        self._scheduler.wake_all()
         self._wake.set()
 
     @property
@@ -110,7 +121,7 @@ class Driver:
             if not acquired:
                 raise UnavailableError(f"Query {query_id} is busy", hint="Try again.")
             self.runtime.resume(query_id)
-        self.wake()
+        self.wake(query_id)
 
     @contextmanager
     def holding(self, query_ids: Iterable[str], until: float) -> Iterator[None]:
@@ -197,17 +208,17 @@ class Driver:
     def _work(self, query_id: str) -> None:
         """Run steps of a query until none is pending or its time slice is over."""
         until = time.monotonic() + SLICE_SECONDS
-        step, seen, done, rest = Step(False, None), self._scheduler.wake_count, 0, 0
+        step, done, rest = Step(False, None), 0, 0
         try:
             while True:
-                seen = self._scheduler.wake_count
+                self._scheduler.begin(query_id)
                 step, rest = self._advance(query_id)
                 done += step.progress
                 over = rest or time.monotonic() >= until or self._scheduler.requested(query_id)
                 if not step.progress or over:
                     return
         finally:
-            self._scheduler.release(query_id, done, step, seen, rest)
+            self._scheduler.release(query_id, done, step, rest)
 
     def _advance(self, query_id: str) -> tuple[Step, int]:
         """Run one step; returns it, and for how many ms the query should leave the interpreter to
@@ -216,7 +227,7 @@ class Driver:
         try:
             step = self.runtime.advance(query_id, self._clock())
             if self._scheduler.draining and not step.progress:
-                self.runtime.commit_query(query_id, self._clock())
+                step = self.runtime.commit_query(query_id, self._clock())
         except BaseException as fault:
             with suppress(Exception):
                 self.runtime.fail(query_id, _as_error(fault))

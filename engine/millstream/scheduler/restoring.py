@@ -11,16 +11,17 @@ import pyarrow as pa
 from millstream.executor.replica import DuckReplica
 from millstream.functions.function import Catalogue
 from millstream.log.log import WatchedLog
+from millstream.log.watchers import News
 from millstream.runtime.restoration import FollowSpec, Progress, Restoration, Role
-from millstream.runtime.spec import QueryStatus, RuntimeSettings, TaskStatus
+from millstream.runtime.spec import QueryStatus, RuntimeSettings, Step, TaskStatus
 from millstream.runtime.tasks import TaskState
 from millstream.scheduler.catch_up_gate import CatchUpGate
 from millstream.scheduler.fair_lock import FairRLock
 from millstream.state.store import Store
 from millstream.topology.topology import Topology
 
-IDLE_SECONDS = 0.1
-"""How often standbys poll their changelogs."""
+IDLE_SECONDS = 1.0
+"""The longest wait for news of the changelogs that are followed."""
 AWAIT_SECONDS = 0.05
 """The longest wait for fetched records. Polling again is cheap, and a notification of the log may
 be missed."""
@@ -55,22 +56,21 @@ class Restoring:
         log: WatchedLog[pa.Table],
         clock: Callable[[], int],
         settings: RuntimeSettings,
-        on_ready: Callable[[], None],
+        on_ready: Callable[[str], None],
     ) -> None:
-        """`on_ready` is called when partitions that a query requested are restored."""
+        """`on_ready` is called with the query when partitions that it requested are restored."""
         self.failure: BaseException | None = None
         """The fault of which the thread died, if it did."""
         self._restoration: Restoration[pa.Table] = Restoration(
-            log, settings, on_ready=lambda _query_id: on_ready(), lock=threading.Lock()
+            log, settings, on_ready=on_ready, lock=threading.Lock()
         )
         self.catch_up_gate = CatchUpGate()
         self._clock = clock
         self._step_lock = FairRLock()
         self._wake = threading.Event()
-        self._awaiting = False
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._cancel = log.on_append(self._on_append)
+        self._cancel = log.on_news(self._on_news)
 
     # ---- queries whose changelogs are followed -------------------------------------------------
 
@@ -153,10 +153,10 @@ class Restoring:
         while True:
             self._wake.clear()
             step = self._step()
-            worked |= step[0]
-            if not any(step):
+            worked |= step.progress
+            if not step.progress and not step.awaiting:
                 return worked
-            if not step[0]:
+            if not step.progress:
                 self._wake.wait(AWAIT_SECONDS)
 
     def close(self) -> None:
@@ -170,24 +170,21 @@ class Restoring:
         with self._step_lock:
             self._restoration.close()
 
-    def _on_append(self) -> None:
-        if self._awaiting:
+    def _on_news(self, news: News) -> None:
+        if not self._restoration.followed.isdisjoint(news.grown):
             self._wake.set()
 
-    def _step(self) -> tuple[bool, bool]:
-        """Run one step; returns whether it did anything, and whether records are being fetched."""
+    def _step(self) -> Step:
         with self._step_lock:
-            step = self._restoration.step(self._clock())
-        self._awaiting = step.awaiting
-        return step.progress, step.awaiting
+            return self._restoration.step(self._clock())
 
     def _run(self) -> None:
         try:
             while not self._stopping:
                 self._wake.clear()
-                progress, awaiting = self._step()
-                if not progress:
-                    self._wake.wait(AWAIT_SECONDS if awaiting else IDLE_SECONDS)
+                step = self._step()
+                if not step.progress:
+                    self._wake.wait(AWAIT_SECONDS if step.awaiting else IDLE_SECONDS)
         except BaseException as failure:
             self.failure = failure
             raise

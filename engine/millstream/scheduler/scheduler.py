@@ -6,47 +6,24 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from millstream.log.watchers import News
+from millstream.runtime.ready_queue import ReadyQueue
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.scheduling import choose
 from millstream.runtime.spec import Step
 
-IDLE_WAIT_MS_MAX = 500
+TIMED_WAIT_MS_MAX = 500
+"""The longest wait for a point in time. The clock is the time of day, which may be set."""
 SIGNALS_SECONDS = 0.5
 
 
-@dataclass(slots=True)
-class RunSlot:
-    """The scheduling state of one query. Times are in ms."""
-
-    taken: bool = False
-    waiters: int = 0
-    """The number of callers that wait for this query; the pool does not take it meanwhile."""
-    wake_at: int | None = 0
-    """When it is due without a wake-up; None: never."""
-    seen: int = -1
-    """The scheduler's `wake_count` when its last step began."""
-    drained_at: int = -1
-    """The `wake_count` up to which it has processed and committed everything."""
-    done: int = 0
-    """The number of steps it has run."""
-    free_since: int = 0
-    throttled_until: int = 0
-    """Until then other queries with pending work go first."""
-    on_release: Callable[[], None] | None = None
-    """Called by the thread that works on it when it releases the query."""
-
-    def due(self, now: int, wake_count: int) -> int | None:
-        """When it is due; None: at the next wake-up."""
-        return now if self.seen != wake_count else self.wake_at
-
-
 class Scheduler:
-    """The run slots of the queries of a runtime. Its lock is held only briefly, never while a step
+    """The ready queue of a runtime, for threads. Its lock is held only briefly, never while a step
     runs, and nothing that may take another lock is called under it."""
 
     def __init__(self, runtime: Runtime[Any], clock: Callable[[], int], full: int) -> None:
@@ -54,28 +31,72 @@ class Scheduler:
         self._runtime = runtime
         self._clock = clock
         self._full = full
-        self._slots: dict[str, RunSlot] = {}
+        self._queue = ReadyQueue()
+        self._changes = 0
+        """The runtime's `changes` when the queue was last brought up to date."""
+        self._waiters: Counter[str] = Counter()
+        """The number of callers that wait for a query; the pool does not take it meanwhile."""
+        self._on_release: dict[str, Callable[[], None]] = {}
+        """Called by the thread that works on a query when it releases the query."""
         lock = threading.Lock()
         self._woken = threading.Condition(lock)
         self._freed = threading.Condition(lock)
-        self._timed_wait = False
-        """Whether an idle thread waits with a timeout; the others wait for a wake-up only."""
+        self._timed_until: int | None = None
+        """The time until which an idle thread waits; the others wait for a wake-up only."""
         self._ended = False
         self._drainers = 0
-        self.wake_count = 0
-        """The number of wake-ups so far."""
+        self._steps = 0
+        """The number of steps that did something."""
 
-    def wake(self) -> None:
-        """Signal that any query may have work. May be called under any lock."""
+    # ---- what makes queries ready ------------------------------------------------------------
+
+    def tell(self, news: News) -> None:
+        """Note news of the log. May be called under any lock."""
         with self._woken:
-            self.wake_count += 1
-            self._woken.notify()
+            self._queue.tell(news)
+            self._notify()
+
+    def wake(self, *query_ids: str) -> None:
+        """Signal that the set of queries has changed, or that these may have work."""
+        with self._woken:
+            self._synchronise()
+            for query_id in query_ids:
+                self._queue.wake(query_id)
+            self._notify()
+
+    def wake_all(self) -> None:
+        """Signal that any query may have work."""
+        with self._woken:
+            self._synchronise()
+            self._queue.wake_all()
+            self._notify()
 
     def end(self) -> None:
         """Let `take` return None from now on."""
         with self._woken:
             self._ended = True
             self._woken.notify_all()
+
+    def _notify(self) -> None:
+        if self._queue.ready:
+            self._woken.notify()
+
+    def _synchronise(self) -> None:
+        """Bring the queue up to date with queries that were added or removed. Those that a thread
+        works on follow when it releases them."""
+        if self._changes == self._runtime.changes:
+            return
+        self._changes = self._runtime.changes
+        subscriptions, entries = self._runtime.subscriptions(), self._queue.entries
+        for query_id in [each for each in entries if each not in subscriptions]:
+            if not entries[query_id].taken:
+                self._queue.remove(query_id)
+        for query_id, subscription in subscriptions.items():
+            entry = entries.get(query_id)
+            if entry is not None and entry.subscription is not subscription and not entry.taken:
+                self._queue.remove(query_id)
+            if query_id not in entries:
+                self._queue.add(query_id, subscription, self._clock())
 
     # ---- threads of the pool -----------------------------------------------------------------
 
@@ -84,94 +105,79 @@ class Scheduler:
         with self._woken:
             while not self._ended:
                 now = self._clock()
-                chosen, others = self._choose(now)
+                chosen = self._choose(now)
                 if chosen is not None:
-                    self._slots[chosen].taken = True
-                    if others or not self._timed_wait:
+                    self._queue.take(chosen)
+                    if self._queue.ready or self._timed_until is None:
                         self._woken.notify()
                     return chosen
                 self._wait(now)
         return None
 
-    def _choose(self, now: int) -> tuple[str | None, bool]:
-        """The query to take, and whether others are due as well."""
-        slots = self._synchronised()
-        awake = {
-            query_id: now - slot.free_since
-            for query_id, slot in slots.items()
-            if not slot.taken and not slot.waiters and self._awake(slot, now)
+    def _choose(self, now: int) -> str | None:
+        self._synchronise()
+        self._queue.fire(now)
+        waited = {
+            query_id: now - self._queue.entries[query_id].free_since
+            for query_id in self._queue.candidates()
+            if not self._waiters[query_id]
         }
-        unthrottled = {name: ms for name, ms in awake.items() if slots[name].throttled_until <= now}
-        busy = any(slot.taken for slot in slots.values())
-        candidates = self._runtime.candidates(unthrottled if unthrottled or busy else awake, now)
-        return choose(candidates, self._full), len(unthrottled) > 1
-
-    def _synchronised(self) -> dict[str, RunSlot]:
-        """The slots, updated for queries that were added or removed."""
-        queries = self._runtime.query_ids()
-        for query_id in queries:
-            if query_id not in self._slots:
-                self._slots[query_id] = RunSlot(free_since=self._clock())
-        if len(self._slots) > len(queries):
-            for query_id in self._slots.keys() - set(queries):
-                if not self._slots[query_id].taken and not self._slots[query_id].waiters:
-                    del self._slots[query_id]
-        return self._slots
-
-    def _awake(self, slot: RunSlot, now: int) -> bool:
-        due = slot.due(now, self.wake_count)
-        return due is not None and due <= now
+        return choose(self._runtime.candidates(waited, now), self._full)
 
     def _wait(self, now: int) -> None:
-        if self._timed_wait:
+        at = self._queue.next_at()
+        if at is None or (self._timed_until is not None and self._timed_until <= at):
             self._woken.wait()
             return
-        free = [slot for slot in self._slots.values() if not slot.taken]
-        wakes = [(slot.due(now, self.wake_count), slot.throttled_until) for slot in free]
-        known = (max(due, until) - now for due, until in wakes if due is not None)
-        until = min(known, default=IDLE_WAIT_MS_MAX)
-        self._timed_wait = True
+        self._timed_until = at
         try:
-            self._woken.wait(min(max(until, 1), IDLE_WAIT_MS_MAX) / 1000)
+            self._woken.wait(min(max(at - now, 1), TIMED_WAIT_MS_MAX) / 1000)
         finally:
-            self._timed_wait = False
+            # Another thread may still wait for a later time; one more timeout does no harm.
+            self._timed_until = None
+
+    def begin(self, query_id: str) -> None:
+        """Note that a step of a taken query begins."""
+        self._queue.begin(query_id)
 
     def requested(self, query_id: str) -> bool:
         """Whether a caller waits for this query, or the scheduler has ended."""
-        slot = self._slots.get(query_id)
-        return self._ended or (slot is not None and slot.waiters > 0)
+        return self._ended or query_id in self._waiters
 
     def taken(self, query_id: str) -> bool:
         """Whether a thread works on the query."""
-        slot = self._slots.get(query_id)
-        return slot is not None and slot.taken
+        entry = self._queue.entries.get(query_id)
+        return entry is not None and entry.taken
 
     @property
     def draining(self) -> bool:
         """Whether a caller waits until everything is processed and committed."""
         return self._drainers > 0
 
-    def release(self, query_id: str, done: int, step: Step, seen: int, rest_ms: int) -> None:
-        """Release a query after `done` steps. `step`: the last one; `seen`: the `wake_count` before
-        it. While `draining`, a query without pending work must be committed before."""
+    def release(self, query_id: str, done: int, step: Step, rest_ms: int) -> None:
+        """Release a query after `done` steps. `step`: the last one. While `draining`, a query
+        without pending work must be committed before."""
         with self._woken:
-            slot = self._slots[query_id]
-            slot.seen, slot.wake_at = seen, step.wake_at
-            slot.throttled_until = self._clock() + rest_ms
-            slot.done += done
-            if self.draining and not step.progress and not step.awaiting:
-                slot.drained_at = seen
-            on_release, slot.on_release = slot.on_release, None
+            self._steps += done
+            on_release = self._on_release.pop(query_id, None)
         try:
             if on_release is not None:
                 on_release()
         finally:
-            self._free(slot)
+            idle = not step.progress and not step.awaiting
+            settled = idle and (self.draining or step.wake_at is None)
+            self._free(query_id, step.wake_at, more=step.progress, settled=settled, rest_ms=rest_ms)
 
-    def _free(self, slot: RunSlot) -> None:
+    def _free(
+        self, query_id: str, wake_at: int | None, *, more: bool, settled: bool, rest_ms: int = 0
+    ) -> None:
         with self._woken:
-            slot.taken = False
-            slot.free_since = self._clock()
+            now = self._clock()
+            self._queue.release(query_id, now, wake_at, more=more, settled=settled, rest_ms=rest_ms)
+            entry = self._queue.entries[query_id]
+            if self._runtime.subscription(query_id) is not entry.subscription:
+                self._changes = 0
+                self._synchronise()
             self._freed.notify_all()
             self._woken.notify()
 
@@ -181,11 +187,12 @@ class Scheduler:
         """Wait until all queries have processed and committed everything, or until the time `until`
         (monotonic clock), or until `end`. Returns whether they did anything."""
         with self._freed:
-            before = self._done()
-            # In this order: a thread reads the count without the lock, and one that sees the new
-            # count must also see that a caller waits, so that it commits.
+            before = self._steps
+            # In this order: a thread looks whether a caller waits without the lock, and one that
+            # released its query before it could see that must work on it once more.
             self._drainers += 1
-            self.wake_count += 1
+            self._synchronise()
+            self._queue.wake_unsettled()
             self._woken.notify()
             try:
                 while not (self._drained() or self._ended) and time.monotonic() < until:
@@ -193,14 +200,11 @@ class Scheduler:
                     self._freed.wait(min(SIGNALS_SECONDS, max(0.0, until - time.monotonic())))
             finally:
                 self._drainers -= 1
-            return self._done() != before
+            return self._steps != before
 
     def _drained(self) -> bool:
-        slots = self._synchronised().values()
-        return all(slot.drained_at == self.wake_count and not slot.taken for slot in slots)
-
-    def _done(self) -> dict[str, int]:
-        return {query_id: slot.done for query_id, slot in self._synchronised().items()}
+        self._synchronise()
+        return self._queue.settled
 
     # ---- callers that wait for one query -----------------------------------------------------
 
@@ -209,32 +213,34 @@ class Scheduler:
         """Keep all other threads off the query. Yields False if the query was not released before
         the time `until` (monotonic clock)."""
         with self._freed:
-            slot = self._synchronised().setdefault(query_id, RunSlot())
-            slot.waiters += 1
+            self._synchronise()
+            self._waiters[query_id] += 1
             left = None if until is None else max(0.0, until - time.monotonic())
-            acquired = self._freed.wait_for(lambda: not slot.taken, left)
-            slot.waiters -= 1
-            slot.taken = slot.taken or acquired
+            acquired = self._freed.wait_for(lambda: not self.taken(query_id), left)
+            self._waiters[query_id] -= 1
+            if not self._waiters[query_id]:
+                del self._waiters[query_id]
+            known = acquired and query_id in self._queue.entries
+            if known:
+                self._queue.take(query_id)
         try:
             yield acquired
         finally:
-            if acquired:
-                slot.seen = -1
-                self._free(slot)
+            if known:
+                self._free(query_id, None, more=True, settled=False)
 
     def after_release(self, query_id: str, action: Callable[[], None]) -> bool:
         """Have the thread that works on the query call `action` when it releases it. Returns False
         if no thread does."""
         with self._woken:
-            slot = self._slots.get(query_id)
-            if slot is None or not slot.taken:
+            if not self.taken(query_id):
                 return False
-            earlier = slot.on_release
+            earlier = self._on_release.get(query_id)
 
             def both() -> None:
                 if earlier is not None:
                     earlier()
                 action()
 
-            slot.on_release = both
+            self._on_release[query_id] = both
             return True

@@ -77,7 +77,7 @@ class Engine:
         self.settings = settings
         self.clock = clock
         self.processing_log = ProcessingLog()
-        runtime = _runtime_settings(settings, ticks)
+        runtime = _runtime_settings(settings, ticks, log.poll_interval_ms)
         self.restoring = Restoring(log, clock, runtime, self._restored) if self.shared else None
         self.runtime: Runtime[pa.Table] = Runtime(
             log, runtime, self.processing_log.add, self.restoring
@@ -105,7 +105,7 @@ class Engine:
         self.push_queries = PushQueries(self.cluster)
         self.historical = Historical(self.cluster, self.writer, OnSpark(_spark_settings(settings)))
         self.metrics = Metrics(self.historical, self.push_queries, self.processing_log, ticks)
-        self._cancel_wake = log.on_append(self.driver.wake)
+        self._cancel_wake = log.on_news(self.driver.tell)
         self.closed = False
         self.queries_file = ""
         """The file that defines the catalog, if statements must not change it; empty otherwise."""
@@ -135,9 +135,9 @@ class Engine:
         writer.open()
         return writer
 
-    def _restored(self) -> None:
+    def _restored(self, query_id: str) -> None:
         """Called when the state of tasks is restored, so that they can be processed."""
-        self.driver.wake()
+        self.driver.wake(query_id)
 
     def register(self, functions: Sequence[UserFunction]) -> None:
         """Register users' functions for later statements."""
@@ -238,10 +238,13 @@ def _spark_settings(settings: EngineSettings) -> SparkSettings:
     return SparkSettings(settings.spark_master, options=settings.spark_options)
 
 
-def _runtime_settings(settings: EngineSettings, ticks: Callable[[], int]) -> RuntimeSettings:
+def _runtime_settings(
+    settings: EngineSettings, ticks: Callable[[], int], poll_interval_ms: int | None
+) -> RuntimeSettings:
     return RuntimeSettings(
         commit_interval_ms=settings.commit_interval_ms,
         max_batch_records=settings.max_batch_records,
+        idle_poll_ms=poll_interval_ms,
         stopwatch=ticks,
     )
 

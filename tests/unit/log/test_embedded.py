@@ -247,7 +247,7 @@ def test_callbacks_follow_appends(tmp_path: Path) -> None:
     log.create_topic(Topic("t", 1))
     writer = log.writer("w")
     woken = threading.Event()
-    cancel = log.on_append(woken.set)
+    cancel = log.on_news(lambda _news: woken.set())
     writer.transact("g", [], {("t", 0): 0})
     assert not woken.is_set()
     writer.append([Appended("t", 0, records(1), 1)])

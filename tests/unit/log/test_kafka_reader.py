@@ -79,7 +79,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
                 {},
                 topics,
                 {PLACE: written},
-                lambda: None,
+                lambda _news: None,
                 lambda: 1 << 20,
                 lambda _place: False,
             )

@@ -64,7 +64,7 @@ def test_a_standby_in_a_thread_takes_over(tmp_path: Path) -> None:
     active = instance_of(log, first)
     process(log, first, active)
     ready = threading.Event()
-    restoring = Restoring(log, lambda: 0, SETTINGS, ready.set)
+    restoring = Restoring(log, lambda: 0, SETTINGS, lambda _query_id: ready.set())
     restoring.add_query(second, TOPOLOGY, builtin_catalogue())
     restoring.start()
     while restoring.prepare(QUERY, frozenset({0, 1})) != {0, 1}:
@@ -89,7 +89,7 @@ def test_without_a_thread_it_replays_when_asked() -> None:
     with Store.open(":memory:") as first, Store.open(":memory:") as second:
         active = instance_of(log, first)
         process(log, first, active)
-        restoring = Restoring(log, lambda: 0, SETTINGS, lambda: None)
+        restoring = Restoring(log, lambda: 0, SETTINGS, lambda _query_id: None)
         restoring.add_query(second, TOPOLOGY, builtin_catalogue())
         restoring.standby(QUERY, frozenset({1}))
         assert restoring.run_until_idle()
@@ -106,7 +106,7 @@ def test_without_a_thread_it_replays_when_asked() -> None:
 def test_without_a_thread_too_nothing_is_opened_before_a_poll() -> None:
     both = frozenset({0, 1})
     with Store.open(":memory:") as store:
-        restoring = Restoring(log_of(), lambda: 0, SETTINGS, lambda: None)
+        restoring = Restoring(log_of(), lambda: 0, SETTINGS, lambda _query_id: None)
         restoring.add_query(store, TOPOLOGY, builtin_catalogue())
         restoring.standby(QUERY, both)
         assert restoring.run_until_idle()

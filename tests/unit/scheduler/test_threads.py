@@ -205,3 +205,25 @@ def test_one_thread_is_enough() -> None:
         db.execute(SOURCES + FAST + "CREATE STREAM other AS SELECT k, v FROM a;")
         insert(db, "a")
         wait_for(db, ("a", 3))
+
+
+def test_an_idle_database_waits_for_nothing(gate: Gate) -> None:
+    with connect(gate) as db:
+        db.execute(SOURCES + FAST + "CREATE STREAM again AS SELECT * FROM a EMIT CHANGES;")
+        insert(db, "a")
+        db.wait()
+        queue = db.engine.driver._scheduler._queue
+        assert (queue.ready, queue.next_at()) == (False, None), "no time at which anyone looks"
+        insert(db, "a")
+        db.wait()
+        assert list(db.execute("SELECT n FROM fast WHERE k = 'a';")) == [(6,)]
+
+
+def test_a_deleted_topic_wakes_the_query_that_reads_it(gate: Gate) -> None:
+    with connect(gate) as db:
+        db.execute(SOURCES + FAST)
+        db.wait()
+        db.engine.log.delete_topic("a")
+        db.wait()
+        (query,) = db.metrics().queries
+        assert query.state == "ERROR"

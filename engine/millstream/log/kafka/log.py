@@ -28,12 +28,15 @@ from millstream.log.kafka.writer import KafkaWriter, Seat, WriterContext
 from millstream.log.log import AS_THE_CLUSTER, Fetched, Member, Reader, Topic, Writer
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import SoleMember
-from millstream.log.watchers import Watchers
+from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 
 _ROOM = 128 << 20
 """Bytes of records that all readers together may prefetch."""
 _LEAST_ROOM = 2 << 20
+POLL_INTERVAL_MS = 1_000
+"""How often queries without news look at their topics. A client that has stopped fetching without
+a word, and a topic that was deleted elsewhere, are noticed by nothing else."""
 
 
 class KafkaLog:
@@ -219,7 +222,7 @@ class KafkaLog:
             leases,
             config,
             open_writer,
-            self._watchers.call,
+            lambda: self._watchers.call(changed(group)),
             membership.superseded,
             LagOf(asking, self._topics.look),
         )
@@ -247,9 +250,11 @@ class KafkaLog:
                 code="E-PARTITIONS",
             )
 
-    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when there is something new to read, from the thread that read it or
-        wrote it; returns a function that unsubscribes."""
+    poll_interval_ms = POLL_INTERVAL_MS
+    """See `WatchedLog`."""
+
+    def on_news(self, callback: OnNews) -> Callable[[], None]:
+        """See `WatchedLog`."""
         return self._watchers.add(callback)
 
     def maintain(self) -> bool:
@@ -287,7 +292,7 @@ class KafkaLog:
         with self._lock:
             for topic_partition, end in ends.items():
                 self._written[topic_partition] = max(end, self._written.get(topic_partition, 0))
-        self._watchers.call()
+        self._watchers.call(grown(topic for topic, _ in ends))
 
     def _committed(self, group: str, topic_partitions: Collection[Place]) -> None:
         self._moved.setdefault(group, set()).update(topic_partitions)

@@ -23,6 +23,7 @@ from millstream.log.kafka.stable_offsets import Answered, Ends, StableOffsets
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
 from millstream.log.log import TopicPartition as Place
+from millstream.log.watchers import OnNews, grown
 from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 
@@ -46,14 +47,14 @@ class KafkaReader:
         config: Settings,
         topics: Topics,
         written: Mapping[Place, int],
-        arrived: Callable[[], None],
+        arrived: OnNews,
         room: Callable[[], int],
         shared: Callable[[Place], bool],
     ) -> None:
         """`written`: the offsets after the last records written by this process, which reads must
-        show. `arrived` is called from the polling thread when there is something to read. `room`:
-        bytes to hold for all partitions. `shared` selects partitions whose mutual order matters and
-        that other processes write."""
+        show. `arrived` is called from the polling thread with the topics that may have something to
+        read. `room`: bytes to hold for all partitions. `shared` selects partitions whose mutual
+        order matters and that other processes write."""
         self._config = config
         self._topics = topics
         self._written = written
@@ -224,7 +225,7 @@ class KafkaReader:
     def _look(self, topic_partitions: Sequence[Place], answered: Answered, committed: bool) -> None:
         def told(ends: Ends) -> None:
             answered(ends)
-            self._arrived()
+            self._arrived(grown(topic for topic, _ in topic_partitions))
 
         self._topics.look(topic_partitions, told, committed=committed)
 
@@ -279,7 +280,9 @@ class KafkaReader:
     def _fail(self, failure: MillstreamError) -> None:
         with self._news:
             self._failure = failure
+            topics = grown(topic for topic, _ in self._buffers)
             self._news.notify_all()
+        self._arrived(topics)
 
     def _poll(self, intake: Intake) -> None:
         """Poll until stopped or until a new consumer is needed: a consumer that is assigned a
@@ -367,7 +370,7 @@ class KafkaReader:
                     if buffer.count:
                         self._patience = STALL_SECONDS
             self._news.notify_all()
-        self._arrived()
+        self._arrived(grown(topic for (topic, _), _ in pieces))
 
 
 def _add(topic_partition: Place, piece: pa.Table | News, buffer: PartitionBuffer) -> None:

@@ -1,0 +1,227 @@
+"""Knows which queries have work: those whose inputs have news, and those whose time has come.
+
+Nothing polls. A query that has nothing to do is not looked at until there are news that it has
+subscribed to, someone wakes it, or the time that its last step asked for comes. Like the rest
+of the runtime this has no lock, clock or thread; `scheduler/scheduler.py` puts a lock around it.
+
+News may come while a thread works on a query, after it has read and before it releases the query.
+They must not be lost: they are noted (`told`), and the query is ready again when it is released.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain, count, islice
+
+from millstream.log.watchers import News
+from millstream.runtime.spec import Subscription
+
+WINDOW = 16
+"""How many of the queries that are ready, the oldest of each lane, are compared with each other.
+Comparing all would cost the square of their number when one record is read by a thousand queries.
+"""
+
+Readers = dict[str, dict[str, None]]
+"""The queries that have subscribed to a name."""
+Lane = tuple[bool, int]
+"""Whether its time has come (a commit, mostly), and the priority."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """The state of one query. Times are in ms."""
+
+    subscription: Subscription
+    taken: bool = False
+    told: bool = False
+    """Whether there were news since its last step began."""
+    settled: bool = False
+    """Whether it had processed and committed everything when it was released, without news since.
+    """
+    lane: Lane | None = None
+    """Where it is ready; None if it is not."""
+    timer: int = 0
+    """The number of its valid entry in the heap of times; others are ignored."""
+    free_since: int = 0
+    throttled_until: int = 0
+    """Until then other queries that are ready go first."""
+
+
+@dataclass(slots=True)
+class ReadyQueue:
+    """The queries of one instance. Queries that are unknown (removed meanwhile) are ignored."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    _of_growth: Readers = field(default_factory=dict)
+    _of_change: Readers = field(default_factory=dict)
+    _lanes: dict[Lane, dict[str, None]] = field(default_factory=dict)
+    _throttled: dict[str, None] = field(default_factory=dict)
+    """Those that are not ready only because they are throttled."""
+    _times: list[tuple[int, int, str]] = field(default_factory=list)
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+    _busy: int = 0
+    _unsettled: int = 0
+
+    def add(self, query_id: str, subscription: Subscription, now: int) -> None:
+        """Add a query, which is ready."""
+        entry = self.entries[query_id] = Entry(subscription, free_since=now)
+        self._unsettled += 1
+        for readers, names in self._indexes(subscription):
+            for name in names:
+                readers.setdefault(name, {})[query_id] = None
+        self._ready(query_id, entry)
+
+    def remove(self, query_id: str) -> None:
+        """Remove a query that no thread works on."""
+        entry = self.entries.pop(query_id, None)
+        if entry is None:
+            return
+        self._not_ready(query_id, entry)
+        self._unsettled -= not entry.settled
+        for readers, names in self._indexes(entry.subscription):
+            for name in names:
+                del readers[name][query_id]
+                if not readers[name]:
+                    del readers[name]
+
+    def _indexes(self, subscription: Subscription) -> Iterable[tuple[Readers, frozenset[str]]]:
+        yield self._of_growth, subscription.grown
+        yield self._of_change, subscription.changed
+
+    # ---- what makes a query ready ------------------------------------------------------------
+
+    def tell(self, news: News) -> None:
+        """Make those ready that have subscribed to one of the names. The order between the names
+        does not matter, that between the queries that read one is the one of their creation."""
+        for name in sorted(news.grown):
+            for query_id in self._of_growth.get(name, ()):
+                self.wake(query_id)
+        for name in sorted(news.changed):
+            for query_id in self._of_change.get(name, ()):
+                self.wake(query_id)
+
+    def wake(self, query_id: str) -> None:
+        """Make a query ready."""
+        entry = self.entries.get(query_id)
+        if entry is not None:
+            entry.told = True
+            self._settle(entry, settled=False)
+            if not entry.taken and entry.lane is None and query_id not in self._throttled:
+                self._ready(query_id, entry)
+
+    def wake_all(self) -> None:
+        """Make all queries ready."""
+        for query_id in self.entries:
+            self.wake(query_id)
+
+    def wake_unsettled(self) -> None:
+        """Make those ready that may have something to do or to commit: all but those that are
+        settled until they are told of news."""
+        for query_id, entry in self.entries.items():
+            if entry.timer or not entry.settled:
+                self.wake(query_id)
+
+    @property
+    def settled(self) -> bool:
+        """Whether all queries are settled."""
+        return not self._unsettled
+
+    def fire(self, now: int) -> None:
+        """Make those ready whose time has come."""
+        while self._times and self._times[0][0] <= now:
+            _, number, query_id = heapq.heappop(self._times)
+            entry = self.entries.get(query_id)
+            if entry is None or entry.timer != number or entry.taken:
+                continue
+            due = query_id not in self._throttled
+            self._not_ready(query_id, entry)
+            self._ready(query_id, entry, due=due)
+
+    def next_at(self) -> int | None:
+        """The next time at which a query becomes ready; None: only news make one ready."""
+        while self._times:
+            at, number, query_id = self._times[0]
+            entry = self.entries.get(query_id)
+            if entry is not None and entry.timer == number and not entry.taken:
+                return at
+            heapq.heappop(self._times)
+        return None
+
+    # ---- taking and releasing ----------------------------------------------------------------
+
+    def candidates(self) -> list[str]:
+        """Those to choose from, the oldest of each lane. Throttled ones only when nothing else is
+        ready and no query is being worked on."""
+        oldest = [islice(lane, WINDOW) for lane in self._lanes.values()]
+        return list(chain.from_iterable(oldest)) or (
+            [] if self._busy else list(islice(self._throttled, WINDOW))
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are any candidates."""
+        return bool(self._lanes) or bool(self._throttled and not self._busy)
+
+    def take(self, query_id: str) -> None:
+        """Note that a thread works on the query, which must not be taken."""
+        entry = self.entries[query_id]
+        assert not entry.taken
+        self._not_ready(query_id, entry)
+        entry.taken = True
+        self._busy += 1
+
+    def begin(self, query_id: str) -> None:
+        """Note that a step of a taken query begins, which sees everything told so far. Needs no
+        lock: news come after the records they tell of."""
+        self.entries[query_id].told = False
+
+    def release(
+        self,
+        query_id: str,
+        now: int,
+        wake_at: int | None,
+        *,
+        more: bool,
+        settled: bool,
+        rest_ms: int = 0,
+    ) -> None:
+        """Release a query. `more`: it has more to do at once. `wake_at`: when it is due although
+        nothing happens. `settled`: everything is processed and committed. `rest_ms`: how long it
+        leaves the time to others."""
+        entry = self.entries[query_id]
+        entry.taken = False
+        self._busy -= 1
+        entry.free_since = now
+        entry.throttled_until = now + rest_ms
+        self._settle(entry, settled=settled and not entry.told and not more)
+        if (entry.told or more) and rest_ms:
+            self._throttled[query_id] = None
+            self._at(query_id, entry, entry.throttled_until)
+        elif entry.told or more:
+            self._ready(query_id, entry)
+        elif wake_at is not None:
+            self._at(query_id, entry, max(wake_at, entry.throttled_until))
+
+    def _settle(self, entry: Entry, *, settled: bool) -> None:
+        self._unsettled += entry.settled - settled
+        entry.settled = settled
+
+    def _ready(self, query_id: str, entry: Entry, *, due: bool = False) -> None:
+        entry.lane = (due, entry.subscription.priority)
+        self._lanes.setdefault(entry.lane, {})[query_id] = None
+
+    def _not_ready(self, query_id: str, entry: Entry) -> None:
+        entry.timer = 0
+        self._throttled.pop(query_id, None)
+        if entry.lane is not None:
+            lane = self._lanes[entry.lane]
+            del lane[query_id]
+            if not lane:
+                del self._lanes[entry.lane]
+            entry.lane = None
+
+    def _at(self, query_id: str, entry: Entry, at: int) -> None:
+        entry.timer = next(self._numbers)
+        heapq.heappush(self._times, (at, entry.timer, query_id))

@@ -1,0 +1,249 @@
+"""One seed: the queries of one instance, several threads that take them from the ready queue, and
+news that come at any point of a step.
+
+Queries read the topics of others, so a commit of one makes others ready. A thread that runs while
+another one is in the middle of a call is simulated by a turn inside that call. Nothing polls here:
+a query that was not told of a record would never read it. The seed ends when the queue has nothing
+more to do, and everything must be processed and committed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from millstream.log.log import Appended, Topic
+from millstream.log.simulated import Fault, SimulatedLog
+from millstream.log.watchers import News
+from millstream.runtime.ready_queue import ReadyQueue
+from millstream.runtime.runtime import Runtime
+from millstream.runtime.scheduling import choose
+from millstream.runtime.spec import ExecutorSpec, QuerySpec, QueryState, RuntimeSettings, Step
+from tests.simulation.pure import Disk, Job, PureExecutor
+from tests.simulation.world import ROWS
+
+PARTITIONS = 2
+TURNS_MAX = 20_000
+SLICE_STEPS = 3
+
+
+class SchedulingMutant:
+    """A planted bug: the parts that are different. The plain one has none."""
+
+    begins_late = False
+    """Whether a step is noted to begin only when it has ended."""
+
+    def queue(self) -> ReadyQueue:
+        return ReadyQueue()
+
+    def log(self, world: SchedulingWorld) -> SimulatedLog[Any]:
+        return SimulatedLog(ROWS, effect=world.effect, fault=world.fault)
+
+
+class SchedulingWorld:
+    """The state of one seed."""
+
+    def __init__(self, seed: int, mutant: SchedulingMutant | None = None) -> None:
+        self.rnd = rnd = Random(seed)
+        self.mutant = mutant or SchedulingMutant()
+        self.now = 0
+        self.calm = False
+        self.depth = 0
+        """How many threads are in the middle of a call."""
+        self.turns = 0
+        self.found: list[str] = []
+        self.working: set[str] = set()
+        self.draining = rnd.random() < 0.3
+        self.lost = rnd.choice((0.0, 0.0, 0.05))
+        self.busy = rnd.choice((0.02, 0.2))
+        self.left = rnd.randint(5, 40)
+        """Records to send."""
+        self.log = self.mutant.log(self)
+        self.log.create_topic(Topic("in", PARTITIONS))
+        self.producer = self.log.writer("producer")
+        settings = RuntimeSettings(
+            commit_interval_ms=rnd.choice((1, 50)), backoff_ms=5, max_backoff_ms=40
+        )
+        self.runtime: Runtime[Any] = Runtime(self.log, settings)
+        self.queue = self.mutant.queue()
+        self.changes = 0
+        self.topics = ["in"]
+        self.queries = 0
+        self.log.on_news(self.tell)
+        for _ in range(rnd.randint(2, 5)):
+            self.add()
+
+    # ---- what the log asks and tells -----------------------------------------------------------
+
+    def tell(self, news: News) -> None:
+        """The appending thread notes news."""
+        self.queue.tell(news)
+
+    def effect(self, _name: str) -> None:
+        """Another thread runs here, or a client appends."""
+        if self.depth and self.depth < 3 and not self.calm and self.rnd.random() < self.busy:
+            self.disturb()
+
+    def fault(self, _name: str) -> Fault:
+        """Requests of queries may be lost."""
+        if self.calm or not self.depth or self.rnd.random() >= self.lost:
+            return Fault.NONE
+        return self.rnd.choice((Fault.REQUEST_LOST, Fault.RESPONSE_LOST))
+
+    # ---- clients -------------------------------------------------------------------------------
+
+    def add(self) -> None:
+        """A query that reads what exists and writes a topic of its own."""
+        self.queries += 1
+        name, source = f"out{self.queries}", self.rnd.choice(self.topics)
+        self.log.create_topic(Topic(name, PARTITIONS))
+        self.topics.append(name)
+        executor = PureExecutor(Job((source,), name), PARTITIONS, Disk(), self.rnd, 0.0)
+        spec = ExecutorSpec(executor, (source,), PARTITIONS, None, (name,))
+        query_id = f"Q{self.queries}"
+        priority = self.rnd.choice((0, 0, 5))
+        self.runtime.add_query(QuerySpec(query_id, query_id, (spec,), priority=priority))
+
+    def disturb(self) -> None:
+        """One thing happens in another thread."""
+        if self.left and self.rnd.random() < 0.5:
+            self.send()
+        else:
+            self.turn()
+
+    def send(self) -> None:
+        """A client appends a record."""
+        depth, self.depth = self.depth, 0
+        self.left -= 1
+        row = ((self.rnd.randrange(9), self.left),)
+        self.producer.append([Appended("in", self.rnd.randrange(PARTITIONS), row, 1)])
+        self.depth = depth
+
+    def statement(self) -> None:
+        """A client creates, pauses or drops a query."""
+        kind, ids = self.rnd.random(), [*self.runtime.query_ids()]
+        query_id = self.rnd.choice(ids)
+        if kind < 0.4:
+            self.add()
+        elif query_id in self.working:
+            return
+        elif kind < 0.6 and len(ids) > 2:
+            self.runtime.remove_query(query_id, self.now)
+        elif self.runtime.states()[query_id] is QueryState.PAUSED:
+            self.resume(query_id)
+        else:
+            self.runtime.pause(query_id)
+            self.queue.wake(query_id)
+
+    def resume(self, query_id: str) -> None:
+        """A client resumes a query."""
+        self.runtime.resume(query_id)
+        self.queue.wake(query_id)
+
+    # ---- threads -------------------------------------------------------------------------------
+
+    def synchronise(self) -> None:
+        """Bring the queue up to date with the queries, as the scheduler does."""
+        subscriptions = self.runtime.subscriptions()
+        for query_id in [each for each in self.queue.entries if each not in subscriptions]:
+            self.queue.remove(query_id)
+        for query_id, subscription in subscriptions.items():
+            if query_id not in self.queue.entries:
+                self.queue.add(query_id, subscription, self.now)
+
+    def turn(self) -> bool:
+        """A thread takes a query, if one is ready, and works on it for a while."""
+        self.synchronise()
+        self.queue.fire(self.now)
+        waited = {
+            query_id: self.now - self.queue.entries[query_id].free_since
+            for query_id in self.queue.candidates()
+        }
+        chosen = choose(self.runtime.candidates(waited, self.now), 100)
+        if chosen is None:
+            return False
+        if chosen in self.working:
+            self.found.append(f"query {chosen} was taken twice")
+            return False
+        self.queue.take(chosen)
+        self.working.add(chosen)
+        step = self.work(chosen)
+        self.working.discard(chosen)
+        idle = not step.progress and not step.awaiting
+        self.queue.release(
+            chosen,
+            self.now,
+            step.wake_at,
+            more=step.progress,
+            settled=idle and (self.draining or step.wake_at is None),
+            rest_ms=self.rnd.choice((0, 0, 0, 20)),
+        )
+        self.turns += 1
+        return True
+
+    def work(self, query_id: str) -> Step:
+        """Steps of one query until it has nothing to do, or its time is over."""
+        step = Step(False, None)
+        self.depth += 1
+        for _ in range(SLICE_STEPS):
+            if not self.mutant.begins_late:
+                self.queue.begin(query_id)
+            step = self.runtime.advance(query_id, self.now)
+            if self.draining and not step.progress:
+                step = self.runtime.commit_query(query_id, self.now)
+            if self.mutant.begins_late:
+                self.queue.begin(query_id)
+            if not step.progress:
+                break
+        self.depth -= 1
+        return step
+
+    # ---- the seed ------------------------------------------------------------------------------
+
+    def run(self) -> Sequence[str]:
+        """Play the seed; returns what was wrong."""
+        while self.left and not self.found:
+            self.now += self.rnd.randint(0, 5)
+            if self.rnd.random() < 0.1:
+                self.statement()
+            self.disturb()
+            self.check_settled()
+        self.calm = True
+        self.draining = False
+        for query_id, state in self.runtime.states().items():
+            if state is QueryState.PAUSED or self.runtime._queries[query_id].pause_wanted:
+                self.resume(query_id)
+        while not self.found and self.turns < TURNS_MAX:
+            if self.turn():
+                continue
+            at = self.queue.next_at()
+            if at is None:
+                break
+            self.now = max(self.now, at)
+        self.found += [f"{query_id} is not done" for query_id in self.unfinished()]
+        if not self.queue.settled:
+            self.found.append("the queue is empty and not settled")
+        return self.found
+
+    def check_settled(self) -> None:
+        """Who waits for all queries relies on `settled`. Nobody waits for those that will retry."""
+        self.synchronise()
+        retrying = self.runtime.retrying()
+        unfinished = [query_id for query_id in self.unfinished() if query_id not in retrying]
+        if self.queue.settled and unfinished:
+            self.found.append(f"settled, but {unfinished} are not done")
+
+    def unfinished(self) -> list[str]:
+        """The queries with records to read or a commit to make."""
+        return [
+            query_id
+            for query_id, query in self.runtime._queries.items()
+            if query.state is not QueryState.PAUSED
+            and (query.dirty or any(self.runtime.query_status(query_id).lag.values()))
+        ]
+
+
+def play_scheduling(seed: int, mutant: SchedulingMutant | None = None) -> Sequence[str]:
+    """One seed, from nothing to what was wrong."""
+    return SchedulingWorld(seed, mutant).run()

@@ -1,0 +1,145 @@
+"""The queue of the queries that have work."""
+
+from __future__ import annotations
+
+from millstream.log.watchers import News, changed, grown
+from millstream.runtime.ready_queue import WINDOW, ReadyQueue
+from millstream.runtime.spec import Subscription
+
+
+def queue_of(**topics: str) -> ReadyQueue:
+    """Queries by name that read one topic each and have nothing to do."""
+    queue = ReadyQueue()
+    for name, topic in topics.items():
+        queue.add(name, Subscription(frozenset({topic}), frozenset({name}), 0), 0)
+        finish(queue, name)
+    return queue
+
+
+def finish(queue: ReadyQueue, name: str, wake_at: int | None = None) -> None:
+    """Take a query and release it without more to do."""
+    queue.take(name)
+    queue.begin(name)
+    queue.release(name, 0, wake_at, more=False, settled=wake_at is None)
+
+
+def test_a_new_query_is_ready() -> None:
+    queue = ReadyQueue()
+    queue.add("A", Subscription(frozenset(), frozenset(), 0), 0)
+    assert queue.candidates() == ["A"]
+    assert not queue.settled
+
+
+def test_an_idle_queue_waits_for_nothing() -> None:
+    queue = queue_of(A="t", B="u")
+    assert not queue.ready
+    assert queue.settled
+    assert queue.next_at() is None
+
+
+def test_news_concern_those_that_have_subscribed() -> None:
+    queue = queue_of(A="t", B="u", C="t")
+    queue.tell(grown(["t", "unknown"]))
+    assert queue.candidates() == ["A", "C"]
+    queue.tell(changed("B", "t"))
+    assert queue.candidates() == ["A", "C", "B"]
+
+
+def test_growth_and_change_are_two_things() -> None:
+    queue = queue_of(A="t")
+    queue.tell(News(grown=frozenset({"A"}), changed=frozenset({"t"})))
+    assert not queue.ready
+
+
+def test_news_during_a_step_are_kept_and_news_before_it_are_not() -> None:
+    queue = queue_of(A="t")
+    queue.tell(grown(["t"]))
+    queue.take("A")
+    queue.tell(grown(["t"]))
+    queue.begin("A")
+    queue.release("A", 0, None, more=False, settled=True)
+    assert queue.settled, "the step has seen both"
+    queue.wake("A")
+    queue.take("A")
+    queue.begin("A")
+    queue.tell(grown(["t"]))
+    queue.release("A", 0, None, more=False, settled=True)
+    assert queue.candidates() == ["A"]
+    assert not queue.settled
+
+
+def test_a_time_makes_it_ready_once() -> None:
+    queue = queue_of(A="t", B="t")
+    queue.wake("A")
+    finish(queue, "A", wake_at=50)
+    assert queue.next_at() == 50
+    queue.fire(49)
+    assert not queue.ready
+    queue.fire(50)
+    assert queue.candidates() == ["A"]
+    assert queue.next_at() is None
+    finish(queue, "A")
+    queue.fire(1000)
+    assert not queue.ready
+
+
+def test_a_query_whose_time_has_come_is_a_candidate_behind_many_others() -> None:
+    names = [f"Q{number}" for number in range(3 * WINDOW)]
+    queue = queue_of(**dict.fromkeys(names, "t"), DUE="u")
+    queue.wake("DUE")
+    finish(queue, "DUE", wake_at=50)
+    queue.tell(grown(["t", "u"]))
+    assert "DUE" not in queue.candidates()
+    queue.fire(50)
+    assert "DUE" in queue.candidates()
+
+
+def test_every_priority_has_candidates() -> None:
+    queue = queue_of(**dict.fromkeys([f"Q{number}" for number in range(2 * WINDOW)], "t"))
+    queue.add("URGENT", Subscription(frozenset(), frozenset(), 9), 0)
+    queue.tell(grown(["t"]))
+    assert "URGENT" in queue.candidates()
+    assert len(queue.candidates()) == WINDOW + 1
+
+
+def test_a_throttled_query_waits_for_its_time_or_for_quiet() -> None:
+    queue = queue_of(A="t", B="u")
+    for name in ("A", "B"):
+        queue.wake(name)
+    queue.take("A")
+    queue.release("A", 100, None, more=True, settled=False, rest_ms=30)
+    assert queue.candidates() == ["B"]
+    queue.take("B")
+    queue.begin("B")
+    assert queue.candidates() == [], "B is being worked on"
+    queue.release("B", 100, None, more=False, settled=True)
+    assert queue.candidates() == ["A"], "nobody else needs the time"
+    queue.wake("B")
+    queue.fire(130)
+    assert queue.candidates() == ["B", "A"]
+
+
+def test_what_is_settled_for_now_is_looked_at_again_by_who_waits_for_all() -> None:
+    queue = queue_of(A="t", B="t")
+    queue.wake("B")
+    queue.take("B")
+    queue.begin("B")
+    queue.release("B", 0, 1000, more=False, settled=True)
+    assert queue.settled
+    queue.wake_unsettled()
+    assert queue.candidates() == ["B"], "B asked to be looked at, so it may not know of everything"
+
+
+def test_a_removed_query_leaves_nothing_behind() -> None:
+    queue = queue_of(A="t", B="t")
+    queue.wake("A")
+    finish(queue, "A", wake_at=10)
+    queue.wake("B")
+    queue.remove("A")
+    queue.remove("A")
+    queue.tell(grown(["t"]))
+    queue.fire(10)
+    assert queue.candidates() == ["B"]
+    queue.remove("B")
+    assert queue.settled
+    assert not queue.ready
