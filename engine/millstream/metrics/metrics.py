@@ -22,7 +22,7 @@ from millstream.metrics.process import process_metrics
 from millstream.metrics.sampling import SECOND_NS, WHOLE, Sampler, Samples, rates, restoration
 from millstream.push.push_queries import PushQueries
 from millstream.queries.processing_log import ProcessingLog
-from millstream.queries.statuses import statuses, statuses_at
+from millstream.queries.statuses import activity, statuses, statuses_at
 from millstream.runtime.spec import QueryState, QueryStatus, SubTopologyStatus
 
 
@@ -41,7 +41,11 @@ class Metrics:
         ticks: Callable[[], int],
     ) -> None:
         self.files: Mapping[str, str] = {}
-        self.sampler = Sampler(lambda: statuses_at(historical.registry, {}), ticks)
+        self.sampler = Sampler(
+            lambda query_ids: statuses_at(historical.registry, {}, query_ids),
+            ticks,
+            lambda: activity(historical.registry),
+        )
         self._historical = historical
         self._push_queries = push_queries
         self._processing_log = processing_log

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -49,12 +49,22 @@ class Sample:
 
 
 class Sampler:
-    """The samples of one engine. `poll` returns the statuses of its queries without waiting."""
+    """The samples of one engine."""
 
-    def __init__(self, poll: Callable[[], Sequence[QueryStatus]], ticks: Callable[[], int]) -> None:
-        """Takes an empty sample, so that work before the first real sample counts as well."""
+    def __init__(
+        self,
+        poll: Callable[[Collection[str]], Sequence[QueryStatus]],
+        ticks: Callable[[], int],
+        activity: Callable[[], Mapping[str, object]],
+    ) -> None:
+        """`poll` returns the statuses of queries without waiting, `activity` something for each
+        query that changes with its counters: those without news are not polled. Takes an empty
+        sample, so that work before the first real sample counts as well."""
         self._poll = poll
         self._ticks = ticks
+        self._activity = activity
+        self._known: Mapping[str, object] = {}
+        """The activity of the last sample."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -63,7 +73,20 @@ class Sampler:
     def sample(self) -> None:
         """Record the counters now."""
         with self._lock:
-            self._samples = within_window((*self._samples, self._next(self._poll())))
+            # Before the counters, so that what changes meanwhile is polled the next time.
+            activity = self._activity()
+            new = [name for name, seen in activity.items() if self._known.get(name) != seen]
+            sample = self._with_new(activity, new)
+            self._known = activity
+            self._samples = within_window((*self._samples, sample))
+
+    def _with_new(self, queries: Collection[str], new: Collection[str]) -> Sample:
+        """The last sample, with the counters of `new` as they are now."""
+        last = self._samples[-1].counts
+        if not new and len(queries) == len(self._known):
+            return Sample(self._ticks(), last)
+        kept = {subject: counts for subject, counts in last.items() if subject[0] in queries}
+        return Sample(self._ticks(), kept | counts_of(self._poll(new), last))
 
     def now(self, statuses: Sequence[QueryStatus]) -> Samples:
         """The samples up to now; `statuses` are the current statuses."""

@@ -28,7 +28,11 @@ class Hands:
     def __init__(self, path: Path) -> None:
         self.seconds = 0.0
         self.engine: Engine = open_engine(str(path), EngineSettings(), self.clock)
-        self.engine.metrics.sampler = Sampler(lambda: self.engine.runtime.status({}), self.ticks)
+        self.engine.metrics.sampler = Sampler(
+            lambda query_ids: self.engine.runtime.status({}, query_ids),
+            self.ticks,
+            self.engine.runtime.activity,
+        )
         self.db = Database(self.engine, Session(dict(EARLIEST)))
 
     def clock(self) -> int:

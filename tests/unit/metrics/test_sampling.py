@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pytest
@@ -25,12 +26,17 @@ class Stand:
 
     at: int = 0
     queries: dict[str, QueryStatus] = field(default_factory=dict)
+    polls: list[list[str]] = field(default_factory=list)
 
     def sampler(self) -> Sampler:
-        return Sampler(self.statuses, lambda: self.at * SECOND_NS)
+        return Sampler(self.polled, lambda: self.at * SECOND_NS, lambda: dict(self.queries))
 
     def statuses(self) -> tuple[QueryStatus, ...]:
         return tuple(self.queries.values())
+
+    def polled(self, names: Collection[str]) -> tuple[QueryStatus, ...]:
+        self.polls.append(sorted(names))
+        return tuple(self.queries[name] for name in names)
 
     def put(self, name: str = "Q", *, read: int = 0, restored: int = 0, left: int = 0) -> None:
         self.queries[name] = QueryStatus(
@@ -168,11 +174,36 @@ def test_a_changelog_with_gaps_counts_down_by_its_offsets(stand: Stand) -> None:
     assert found.per_second == 2 and found.eta_seconds == 1
 
 
+def test_only_queries_with_news_are_polled(stand: Stand) -> None:
+    sampler = stand.sampler()
+    for name in ("A", "B"):
+        stand.put(name, read=1)
+    for second, read in enumerate((1, 1, 5, 5), 1):
+        stand.at = second
+        stand.put("B", read=read)
+        sampler.sample()
+    assert stand.polls == [["A", "B"], ["B"]]
+    assert rates(sampler.now(stand.statuses()), ("A", WHOLE)) == (0.25, 0.5)
+    assert rates(sampler.now(stand.statuses()), ("B", WHOLE)) == (1.25, 2.5)
+
+
+def test_a_dropped_query_leaves_the_samples(stand: Stand) -> None:
+    sampler = stand.sampler()
+    for name in ("A", "B"):
+        stand.put(name, read=1)
+    sampler.sample()
+    del stand.queries["A"]
+    stand.at = 1
+    sampler.sample()
+    assert {name for name, _ in sampler.now(())[1].counts} == {"A", "B"}
+    assert {name for name, _ in sampler.now(())[2].counts} == {"B"}
+
+
 def test_a_query_that_cannot_be_looked_at_leaves_the_samples_as_they_were(stand: Stand) -> None:
-    def fail() -> tuple[QueryStatus, ...]:
+    def fail(_names: Collection[str]) -> tuple[QueryStatus, ...]:
         raise RuntimeError("no")
 
-    sampler = Sampler(fail, lambda: stand.at)
+    sampler = Sampler(fail, lambda: stand.at, lambda: {"Q": 1})
     with pytest.raises(RuntimeError):
         sampler.sample()
     assert len(sampler.now(())) == 2
