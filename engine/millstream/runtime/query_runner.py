@@ -104,11 +104,15 @@ class QueryRunner(Generic[Batch]):
 
     def _guarded(self, now: int, action: Callable[[int], bool]) -> bool:
         """Run `action`; any error becomes a state of this query and of no other."""
-        self.activity += 1
+        runs = self.metrics.runs
+        worked = self._attempted(now, action)
+        # Afterwards: another thread that reads this number finds all that the work has counted.
+        self.activity += worked or self.metrics.runs != runs
+        return worked
+
+    def _attempted(self, now: int, action: Callable[[int], bool]) -> bool:
         try:
-            worked = action(now)
-            self.activity -= not worked
-            return worked
+            return action(now)
         except FencedError as error:
             self._stop(QueryState.FENCED, error)
         except UnavailableError as error:

@@ -108,3 +108,21 @@ def test_a_query_that_is_failed_may_be_resumed() -> None:
     bench.instance.resume("Q")
     bench.rest()
     assert bench.rows() == [(1, (1, "v0"))]
+
+
+def test_activity_changes_when_the_counters_are_complete() -> None:
+    """A sampler that reads both during a run must find another number after it."""
+    bench = Bench()
+    executor = bench.executor(LONE)
+    bench.query([(LONE, executor)])
+    while bench.instance.advance("Q", bench.now).progress:
+        pass
+    idle = bench.instance.activity()
+    assert not bench.instance.advance("Q", bench.now).progress
+    assert bench.instance.activity() == idle
+    during: list[dict[str, int]] = []
+    executor.before_run = lambda: during.append(bench.instance.activity()) or ()  # type: ignore[func-returns-value]
+    bench.send(1, 2, 3)
+    assert bench.instance.advance("Q", bench.now).records == 3
+    assert during == [idle]
+    assert bench.instance.activity() != idle
