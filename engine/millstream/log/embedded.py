@@ -64,8 +64,9 @@ class EmbeddedLog:
             self._contents.load(cursor)
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
-        self._truncated = set(self._contents.topics)
-        """Topics that may have segments without a record, which `maintain` drops."""
+        self._untidy = set(self._contents.topics)
+        """Topics that may have segments without a retained record, which `maintain` drops: only
+        truncating one or opening its next segment can make such a segment."""
 
     @staticmethod
     def open(
@@ -241,7 +242,7 @@ class EmbeddedLog:
                     "INSERT INTO log.starts VALUES (?, ?, ?)", [stored.id, partition, start]
                 )
             self._contents.truncated(stored, partition, start)
-            self._truncated.add(topic)
+            self._untidy.add(topic)
 
     # Positions and writers
 
@@ -292,6 +293,7 @@ class EmbeddedLog:
             self._arrivals = after_openings(tables.load_openings(cursor))
         # What was in doubt may turn out to be there.
         topics = frozenset(self._contents.topics)
+        self._untidy.update(topics)
         self._watchers.call(News(topics, topics))
 
     poll_interval_ms = None
@@ -319,7 +321,7 @@ class EmbeddedLog:
             return due and self._file.checkpoint(CHECKPOINT_BYTES)
 
     def _drop_dead_segments(self) -> None:
-        for name in tuple(self._truncated):
+        for name in tuple(self._untidy):
             stored = self._contents.topics.get(name)
             dead = stored.dead_segments() if stored else ()
             if stored and dead:
@@ -327,7 +329,7 @@ class EmbeddedLog:
                     for segment in dead:
                         tables.drop_segment(cursor, stored, segment)
                 self._contents.topics[name] = replace(stored, segments=stored.segments[len(dead) :])
-            self._truncated.discard(name)
+            self._untidy.discard(name)
 
     def close(self) -> None:
         """See `Log`. The state attached to the instance is closed with it."""
@@ -373,6 +375,9 @@ class EmbeddedLog:
             if insertions:
                 self._arrivals = Arrivals(following, begun=True)
             self._contents.publish(insertions)
+            self._untidy.update(
+                insertion.after.topic.name for insertion in insertions if insertion.opened
+            )
             self._contents.move(group, moves)
             if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
                 # `maintain` was not called, or it found a transaction open.

@@ -216,6 +216,28 @@ def test_large_records_fill_segments_that_are_dropped_when_truncated(tmp_path: P
     log.close()
 
 
+def test_a_truncated_segment_is_dropped_when_the_next_one_is_opened(tmp_path: Path) -> None:
+    log = EmbeddedLog.open(tmp_path / "a.log", tail_bytes=0)
+    log.create_topic(Topic("t", 1))
+    writer = log.writer("w")
+    large = records(4, b"x" * (2 << 20))
+
+    def segments() -> list[tuple[int]]:
+        sql = "SELECT number FROM log.segments ORDER BY 1"
+        return log.connection.cursor().execute(sql).fetchall()
+
+    for _ in range(4):
+        writer.append([Appended("t", 0, large, 4)])
+    assert segments() == [(0,)]
+    log.truncate("t", 0, 16)
+    log.maintain()
+    assert segments() == [(0,)], "records may still be appended to it"
+    writer.append([Appended("t", 0, large, 4)])
+    log.maintain()
+    assert segments() == [(1,)]
+    log.close()
+
+
 def test_segments_of_an_offset_range() -> None:
     topic = Topic("t", 2)
     segments = (Segment(0, (0, 0)), Segment(1, (10, 0)), Segment(2, (10, 7)))
