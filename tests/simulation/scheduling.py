@@ -67,7 +67,6 @@ class SchedulingWorld:
         )
         self.runtime: Runtime[Any] = Runtime(self.log, settings)
         self.queue = self.mutant.queue()
-        self.changes = 0
         self.topics = ["in"]
         self.queries = 0
         self.log.on_news(self.tell)
@@ -144,13 +143,8 @@ class SchedulingWorld:
     # ---- threads -------------------------------------------------------------------------------
 
     def synchronise(self) -> None:
-        """Bring the queue up to date with the queries, as the scheduler does."""
-        subscriptions = self.runtime.subscriptions()
-        for query_id in [each for each in self.queue.entries if each not in subscriptions]:
-            self.queue.remove(query_id)
-        for query_id, subscription in subscriptions.items():
-            if query_id not in self.queue.entries:
-                self.queue.add(query_id, subscription, self.now)
+        """Bring the queue up to date with the queries."""
+        self.queue.synchronise(self.runtime.subscriptions(), self.now)
 
     def turn(self) -> bool:
         """A thread takes a query, if one is ready, and works on it for a while."""
@@ -170,15 +164,8 @@ class SchedulingWorld:
         self.working.add(chosen)
         step = self.work(chosen)
         self.working.discard(chosen)
-        idle = not step.progress and not step.awaiting
-        self.queue.release(
-            chosen,
-            self.now,
-            step.wake_at,
-            more=step.progress,
-            settled=idle and (self.draining or step.wake_at is None),
-            rest_ms=self.rnd.choice((0, 0, 0, 20)),
-        )
+        rest_ms = self.rnd.choice((0, 0, 0, 20))
+        self.queue.release(chosen, self.now, step, committed=self.draining, rest_ms=rest_ms)
         self.turns += 1
         return True
 

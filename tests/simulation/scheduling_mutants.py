@@ -42,16 +42,12 @@ class RemovedReaders(ReadyQueue):
         entry = self.entries.get(query_id)
         if entry is None:
             return
-        for name in entry.subscription.grown:
-            for other in [*self._of_growth[name]]:
-                if other != query_id:
-                    self.entries[other].subscription = type(entry.subscription)(
-                        self.entries[other].subscription.grown - {name},
-                        self.entries[other].subscription.changed,
-                        0,
-                    )
-                    del self._of_growth[name][other]
+        names = entry.subscription.grown
+        for name in names:
+            self._of_growth.setdefault(name, {})[query_id] = None
         super().remove(query_id)
+        for name in names:
+            self._of_growth.pop(name, None)
 
 
 class EarlySettled(ReadyQueue):

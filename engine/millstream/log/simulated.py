@@ -37,7 +37,7 @@ from millstream.log.log import (
 from millstream.log.membership import SoleMember
 from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
-from millstream.log.watchers import OnNews, Watchers, grown
+from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import UnavailableError
 
 
@@ -85,6 +85,7 @@ class SimulatedLog(Generic[Batch]):
         )
         for partition in range(topic.partitions):
             self._partitions[topic.name, partition] = Partition()
+        self._watchers.call(changed(topic.name))
         self._effect("create_topic")
 
     def delete_topic(self, name: str) -> None:
@@ -95,6 +96,7 @@ class SimulatedLog(Generic[Batch]):
         self._partitions = {at: p for at, p in self._partitions.items() if at[0] != name}
         for group, positions in self._positions.items():
             self._positions[group] = {at: p for at, p in positions.items() if at[0] != name}
+        self._watchers.call(changed(name))
         self._effect("delete_topic")
 
     def topic(self, name: str) -> Topic | None:

@@ -11,12 +11,12 @@ They must not be lost: they are noted (`told`), and the query is ready again whe
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
 
 from millstream.log.watchers import News
-from millstream.runtime.spec import Subscription
+from millstream.runtime.spec import Step, Subscription
 
 WINDOW = 16
 """How many of the queries that are ready, the oldest of each lane, are compared with each other.
@@ -85,6 +85,16 @@ class ReadyQueue:
                 del readers[name][query_id]
                 if not readers[name]:
                     del readers[name]
+
+    def synchronise(self, subscriptions: Mapping[str, Subscription], now: int) -> None:
+        """Add and remove queries, so that these are left. One that a thread works on stays as it is
+        until the call after its release."""
+        for query_id, entry in tuple(self.entries.items()):
+            if subscriptions.get(query_id) is not entry.subscription and not entry.taken:
+                self.remove(query_id)
+        for query_id, subscription in subscriptions.items():
+            if query_id not in self.entries:
+                self.add(query_id, subscription, now)
 
     def _indexes(self, subscription: Subscription) -> Iterable[tuple[Readers, frozenset[str]]]:
         yield self._of_growth, subscription.grown
@@ -181,28 +191,28 @@ class ReadyQueue:
         self,
         query_id: str,
         now: int,
-        wake_at: int | None,
+        step: Step,
         *,
-        more: bool,
-        settled: bool,
+        committed: bool,
         rest_ms: int = 0,
     ) -> None:
-        """Release a query. `more`: it has more to do at once. `wake_at`: when it is due although
-        nothing happens. `settled`: everything is processed and committed. `rest_ms`: how long it
-        leaves the time to others."""
+        """Release a query after its last `step`. `committed`: its pending work was committed after
+        it. `rest_ms`: how long it leaves the time to others."""
         entry = self.entries[query_id]
         entry.taken = False
         self._busy -= 1
         entry.free_since = now
         entry.throttled_until = now + rest_ms
-        self._settle(entry, settled=settled and not entry.told and not more)
-        if (entry.told or more) and rest_ms:
+        idle = not (entry.told or step.progress or step.awaiting)
+        self._settle(entry, settled=idle and (committed or step.wake_at is None))
+        more = entry.told or step.progress
+        if more and rest_ms:
             self._throttled[query_id] = None
             self._at(query_id, entry, entry.throttled_until)
-        elif entry.told or more:
+        elif more:
             self._ready(query_id, entry)
-        elif wake_at is not None:
-            self._at(query_id, entry, max(wake_at, entry.throttled_until))
+        elif step.wake_at is not None:
+            self._at(query_id, entry, max(step.wake_at, entry.throttled_until))
 
     def _settle(self, entry: Entry, *, settled: bool) -> None:
         self._unsettled += entry.settled - settled

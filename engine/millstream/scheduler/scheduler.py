@@ -87,16 +87,7 @@ class Scheduler:
         if self._changes == self._runtime.changes:
             return
         self._changes = self._runtime.changes
-        subscriptions, entries = self._runtime.subscriptions(), self._queue.entries
-        for query_id in [each for each in entries if each not in subscriptions]:
-            if not entries[query_id].taken:
-                self._queue.remove(query_id)
-        for query_id, subscription in subscriptions.items():
-            entry = entries.get(query_id)
-            if entry is not None and entry.subscription is not subscription and not entry.taken:
-                self._queue.remove(query_id)
-            if query_id not in entries:
-                self._queue.add(query_id, subscription, self._clock())
+        self._queue.synchronise(self._runtime.subscriptions(), self._clock())
 
     # ---- threads of the pool -----------------------------------------------------------------
 
@@ -164,16 +155,12 @@ class Scheduler:
             if on_release is not None:
                 on_release()
         finally:
-            idle = not step.progress and not step.awaiting
-            settled = idle and (self.draining or step.wake_at is None)
-            self._free(query_id, step.wake_at, more=step.progress, settled=settled, rest_ms=rest_ms)
+            self._free(query_id, step, committed=self.draining, rest_ms=rest_ms)
 
-    def _free(
-        self, query_id: str, wake_at: int | None, *, more: bool, settled: bool, rest_ms: int = 0
-    ) -> None:
+    def _free(self, query_id: str, step: Step, *, committed: bool, rest_ms: int = 0) -> None:
         with self._woken:
             now = self._clock()
-            self._queue.release(query_id, now, wake_at, more=more, settled=settled, rest_ms=rest_ms)
+            self._queue.release(query_id, now, step, committed=committed, rest_ms=rest_ms)
             entry = self._queue.entries[query_id]
             if self._runtime.subscription(query_id) is not entry.subscription:
                 self._changes = 0
@@ -227,7 +214,7 @@ class Scheduler:
             yield acquired
         finally:
             if known:
-                self._free(query_id, None, more=True, settled=False)
+                self._free(query_id, Step(True, None), committed=False)
 
     def after_release(self, query_id: str, action: Callable[[], None]) -> bool:
         """Have the thread that works on the query call `action` when it releases it. Returns False

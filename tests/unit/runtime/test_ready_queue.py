@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.log.watchers import News, changed, grown
 from millstream.runtime.ready_queue import WINDOW, ReadyQueue
-from millstream.runtime.spec import Subscription
+from millstream.runtime.spec import Step, Subscription
 
 
 def queue_of(**topics: str) -> ReadyQueue:
@@ -20,7 +20,7 @@ def finish(queue: ReadyQueue, name: str, wake_at: int | None = None) -> None:
     """Take a query and release it without more to do."""
     queue.take(name)
     queue.begin(name)
-    queue.release(name, 0, wake_at, more=False, settled=wake_at is None)
+    queue.release(name, 0, Step(False, wake_at), committed=False)
 
 
 def test_a_new_query_is_ready() -> None:
@@ -57,13 +57,13 @@ def test_news_during_a_step_are_kept_and_news_before_it_are_not() -> None:
     queue.take("A")
     queue.tell(grown(["t"]))
     queue.begin("A")
-    queue.release("A", 0, None, more=False, settled=True)
+    queue.release("A", 0, Step(False, None), committed=False)
     assert queue.settled, "the step has seen both"
     queue.wake("A")
     queue.take("A")
     queue.begin("A")
     queue.tell(grown(["t"]))
-    queue.release("A", 0, None, more=False, settled=True)
+    queue.release("A", 0, Step(False, None), committed=False)
     assert queue.candidates() == ["A"]
     assert not queue.settled
 
@@ -107,12 +107,12 @@ def test_a_throttled_query_waits_for_its_time_or_for_quiet() -> None:
     for name in ("A", "B"):
         queue.wake(name)
     queue.take("A")
-    queue.release("A", 100, None, more=True, settled=False, rest_ms=30)
+    queue.release("A", 100, Step(True, None), committed=False, rest_ms=30)
     assert queue.candidates() == ["B"]
     queue.take("B")
     queue.begin("B")
     assert queue.candidates() == [], "B is being worked on"
-    queue.release("B", 100, None, more=False, settled=True)
+    queue.release("B", 100, Step(False, None), committed=False)
     assert queue.candidates() == ["A"], "nobody else needs the time"
     queue.wake("B")
     queue.fire(130)
@@ -124,7 +124,7 @@ def test_what_is_settled_for_now_is_looked_at_again_by_who_waits_for_all() -> No
     queue.wake("B")
     queue.take("B")
     queue.begin("B")
-    queue.release("B", 0, 1000, more=False, settled=True)
+    queue.release("B", 0, Step(False, 1000), committed=True)
     assert queue.settled
     queue.wake_unsettled()
     assert queue.candidates() == ["B"], "B asked to be looked at, so it may not know of everything"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.runtime.spec import Subscription
+from millstream.runtime.spec import Step, Subscription
 from millstream.scheduler.scheduler import TIMED_WAIT_MS_MAX, Scheduler
 
 
@@ -31,7 +31,7 @@ class Idle:
         queue: Any = self.scheduler._queue
         queue.add(query_id, Subscription(frozenset(), frozenset(), 0), 0)
         queue.take(query_id)
-        queue.release(query_id, 0, at, more=False, settled=False)
+        queue.release(query_id, 0, Step(False, at), committed=False)
 
     def idle(self) -> None:
         """A thread that finds nothing to do."""
