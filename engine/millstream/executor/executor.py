@@ -123,8 +123,8 @@ class DuckDBExecutor:
         position = self._session.position(partition)
         if position is None:
             self._session.clear(partition)
-        self._compaction.opened(partition, self._session.written(partition))
-        return position or 0
+        self._compaction.opened(partition, position.written if position else 0)
+        return position.at if position else 0
 
     def clear(self, partition: int, position: int) -> None:
         """See `runtime.ports.Executor`."""

@@ -37,8 +37,8 @@ class DuckReplica:
         position = self._session.position(partition)
         if position is None:
             self.clear(partition, 0)
-        self._written[partition] = self._session.written(partition)
-        return position or 0
+        self._written[partition] = position.written if position else 0
+        return position.at if position else 0
 
     def clear(self, partition: int, position: int) -> None:
         """See `runtime.ports.Replica`."""

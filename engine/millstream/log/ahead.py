@@ -20,6 +20,8 @@ class AheadReader:
         self._direct = DirectReader(log)
         self._kept: dict[TopicPartition, Fetched[pa.Table]] = {}
         self._ends: Mapping[TopicPartition, int] = {}
+        self._nothing: dict[str, pa.Table] = {}
+        """A batch without records for each topic."""
 
     def begin(self, together: Collection[TopicPartition] = ()) -> None:
         """See `Reader`: what arrives later is not read before the next call."""
@@ -34,7 +36,11 @@ class AheadReader:
         before: int | None = None,
     ) -> Fetched[pa.Table]:
         """See `Reader`."""
-        bounds = [at for at in (before, self._ends.get((topic, partition))) if at is not None]
+        end = self._ends.get((topic, partition))
+        if end == offset and topic in self._nothing:
+            # Most partitions, mostly: one record arrives on one of them.
+            return Fetched(topic, partition, self._nothing[topic], 0, offset, end=True)
+        bounds = [at for at in (before, end) if at is not None]
         if not bounds:
             return self._read(topic, partition, offset, max_records)
         return read_before(
@@ -55,6 +61,7 @@ class AheadReader:
         if kept is None or gone or not 0 <= first < kept.count:
             kept = self._kept[topic_partition] = self._log.read(topic, partition, offset, AHEAD)
             first = 0
+        self._nothing.setdefault(topic, kept.batch.slice(0, 0))
         batch = kept.batch.slice(first, max(max_records, 0))
         following = offset + batch.num_rows
         end = following == self._log.end_offset(topic, partition)
@@ -67,3 +74,4 @@ class AheadReader:
     def close(self) -> None:
         """Release what was fetched."""
         self._kept.clear()
+        self._nothing.clear()

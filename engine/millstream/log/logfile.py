@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -135,7 +136,7 @@ class LogFile:
 
 def _wal_bytes(path: str) -> int:
     try:
-        return 0 if path == MEMORY else Path(path + ".wal").stat().st_size
+        return 0 if path == MEMORY else os.stat(path + ".wal").st_size  # noqa: PTH116 often called
     except FileNotFoundError:
         return 0
 

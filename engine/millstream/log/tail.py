@@ -10,6 +10,8 @@ import pyarrow as pa
 from millstream.log.log import TopicPartition
 
 _MAX_CHUNKS = 8
+PIECE_BYTES = 7 << 10
+"""What an Arrow table of a few records takes in memory beside the bytes of its buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class TailCache:
 
     def add(self, at: TopicPartition, first: int, records: pa.Table) -> None:
         """Remember committed records; the oldest of all partitions make room for them."""
-        piece = _Piece(first, records, records.nbytes)
+        piece = _Piece(first, records, records.nbytes + PIECE_BYTES)
         self._pieces.setdefault(at, deque()).append(piece)
         self._order[self._added] = at
         self._added += 1

@@ -23,6 +23,12 @@ from millstream.model.errors import (
 )
 from millstream.model.retry import retry_until
 from millstream.operators.program import StateTable
+from millstream.state.positions import (
+    Position,
+    Positions,
+    create_positions,
+    positions_table,
+)
 from millstream.state.tables import (
     DELETED,
     create_text,
@@ -34,7 +40,6 @@ from millstream.state.tables import (
 )
 from millstream.state.views import FEW, Views
 
-_POSITIONS = '"$positions"'
 _NONE: Mapping[int, int] = MappingProxyType({})
 _MANY = 2000
 """From this many rows on, sorting them by their position in the table pays off."""
@@ -69,15 +74,7 @@ class Store:
         self.functions: set[str] = set()
         """Names of the Python functions registered with the instance."""
         root.execute(KEEP_FAILURES)
-        root.execute(
-            f"CREATE TABLE IF NOT EXISTS {quoted(database)}.main.{_POSITIONS} (query VARCHAR, "
-            "subtopology INTEGER, part INTEGER, position BIGINT, "
-            "written BIGINT DEFAULT 0, PRIMARY KEY (query, subtopology, part))"
-        )
-        root.execute(
-            f"ALTER TABLE {quoted(database)}.main.{_POSITIONS} "
-            "ADD COLUMN IF NOT EXISTS written BIGINT DEFAULT 0"
-        )
+        create_positions(root, database)
 
     @staticmethod
     def open(path: str | Path, *, threads: int = 1, memory_limit: str | None = None) -> Store:
@@ -124,9 +121,7 @@ class Store:
         """Give a cursor a snapshot of the current state, until it rolls back."""
         cursor.begin()
         # DuckDB fixes a transaction's snapshot of a database at its first access.
-        cursor.execute(
-            f"SELECT 1 FROM {quoted(self.database)}.main.{_POSITIONS} LIMIT 1"
-        ).fetchall()
+        cursor.execute(f"SELECT 1 FROM {positions_table(self.database)} LIMIT 1").fetchall()
 
     def table(self, query_id: str, subtopology: int, name: str) -> str:
         """The full SQL name of a state table, for queries through `cursor`."""
@@ -173,7 +168,7 @@ class Store:
             for (schema,) in found:
                 cursor.execute(f"DROP SCHEMA {quoted(self.database)}.{quoted(schema)} CASCADE")
             cursor.execute(
-                f"DELETE FROM {quoted(self.database)}.main.{_POSITIONS} WHERE query = ?", [query_id]
+                f"DELETE FROM {positions_table(self.database)} WHERE query = ?", [query_id]
             )
         finally:
             cursor.close()
@@ -219,9 +214,7 @@ class Session:
         self.tables = {table.name: table for table in tables}
         self.connection = store.cursor()
         self.views = Views(self.connection)
-        self._query = query_id
-        self._subtopology = subtopology
-        self._positions = f"{quoted(store.database)}.main.{_POSITIONS}"
+        self._positions = Positions(self.connection, store.database, query_id, subtopology)
         self._open = False
         if tables:
             schema = f"{quoted(store.database)}.{quoted(schema_of(query_id, subtopology))}"
@@ -239,22 +232,9 @@ class Session:
             self.connection.execute("BEGIN")
             self._open = True
 
-    def position(self, part: int) -> int | None:
+    def position(self, part: int) -> Position | None:
         """The committed changelog position of a partition; None when it was never committed."""
-        found = self._stored("position", part)
-        return found if found is None else int(found)
-
-    def written(self, part: int) -> int:
-        """The committed number of rows on a partition's changelog since its last snapshot."""
-        return int(self._stored("written", part) or 0)
-
-    def _stored(self, column: str, part: int) -> int | None:
-        rows = self.connection.execute(
-            f"SELECT {column} FROM {self._positions} "
-            "WHERE query = ? AND subtopology = ? AND part = ?",
-            [self._query, self._subtopology, part],
-        ).fetchall()
-        return rows[0][0] if rows else None
+        return self._positions.read(part)
 
     def clear(self, part: int) -> None:
         """Remove all rows of a partition."""
@@ -294,19 +274,13 @@ class Session:
         if not self.tables:
             return
         self.begin()
-        values = ", ".join(
-            f"('{self._query.replace(chr(39), chr(39) * 2)}', {self._subtopology}, {part}, {at}, "
-            f"{written.get(part, 0)})"
-            for part, at in positions.items()
-        )
         try:
-            if values:
-                self.connection.execute(f"INSERT OR REPLACE INTO {self._positions} VALUES {values}")
+            self._positions.store(positions, written)
             self.connection.execute("COMMIT")
         except duckdb.Error as error:
             with suppress(duckdb.Error):
                 self.connection.execute("ROLLBACK")
-            self.views.forget()
+            self._forget()
             raise UnavailableError(
                 "the state could not be written",
                 detail=str(error),
@@ -321,7 +295,11 @@ class Session:
         if self._open:
             self._open = False
             self.connection.execute("ROLLBACK")
-            self.views.forget()
+            self._forget()
+
+    def _forget(self) -> None:
+        self.views.forget()
+        self._positions.forget()
 
     def close(self) -> None:
         """Roll back and close; idempotent."""

@@ -23,15 +23,19 @@ class _View:
 
 class Views:
     """Names stay bound to relations of one schema while their rows change, so that statements that
-    run repeatedly over few rows are prepared at their second run."""
+    run repeatedly over few rows are bound once."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._views: dict[str, _View] = {}
         self._many: set[str] = set()
         """Names bound to a large table itself, so that DuckDB has its row count."""
+        self._relations: dict[str, duckdb.DuckDBPyRelation] = {}
+        """SELECTs that ran over few rows before. Reading such a relation again runs it again, which
+        submits one statement; a prepared one would be submitted twice."""
         self._seen: dict[str, str | None] = {}
-        """Statements that ran over few rows before, with their names once they are prepared."""
+        """Other statements that ran over few rows before, with their names once they are prepared.
+        """
         self._prepared = 0
 
     def show(self, name: str, table: pa.Table) -> None:
@@ -64,7 +68,12 @@ class Views:
 
     def query(self, text: str, *, few: bool) -> pa.Table:
         """The rows of a SELECT. `few`: it runs over few rows and may run repeatedly."""
-        return self._connection.sql(self._statement(text, few=few)).to_arrow_table()
+        if not few:
+            return self._connection.sql(text).to_arrow_table()
+        relation = self._relations.get(text)
+        if relation is None:
+            relation = self._relations[text] = self._connection.sql(text)
+        return relation.to_arrow_table()
 
     def execute(self, text: str, *, few: bool) -> None:
         """Run a statement that returns no rows."""
@@ -89,3 +98,4 @@ class Views:
             if name is not None:
                 self._connection.execute(f"DEALLOCATE {name}")
         self._seen.clear()
+        self._relations.clear()

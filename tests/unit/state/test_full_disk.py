@@ -33,7 +33,7 @@ try:
 except UnavailableError as error:
     print(error.code, number)
 session.rollback()
-assert session.position(0) == number
+assert session.position(0).at == number
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 write(100 * number)
 session.commit({0: number + 1})
@@ -41,7 +41,7 @@ session.close()
 store.close()
 store = Store.open(sys.argv[1])
 session = store.session("Q", 0, (table,))
-assert session.position(0) == number + 1
+assert session.position(0).at == number + 1
 found = session.connection.sql('SELECT count(*) FROM "rows"').fetchall()
 assert found == [(100 * (number + 1),)], found
 print("again")

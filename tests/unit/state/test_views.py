@@ -36,7 +36,6 @@ def test_each_run_finds_the_rows_of_now(
         views.show("rows", rows(*range(number)))
         expected = rows(*range(1, number + 1))
         assert views.query(ADDED, few=few).equals(expected)
-    assert prepared(connection) == few
 
 
 def test_statements_that_change_tables(connection: duckdb.DuckDBPyConnection) -> None:
@@ -45,6 +44,7 @@ def test_statements_that_change_tables(connection: duckdb.DuckDBPyConnection) ->
     for number in range(5):
         views.show("rows", rows(number, number + 1))
         views.execute('INSERT OR REPLACE INTO kept SELECT n FROM "rows"', few=True)
+    assert prepared(connection) == 1
     assert connection.sql("SELECT count(*) FROM kept").fetchall() == [(6,)]
 
 
@@ -56,7 +56,6 @@ def test_a_name_may_come_to_stand_for_other_columns(
         views.show("rows", rows(7, kind=kind))
         found = views.query(ADDED, few=True)
         assert found.equals(rows(8, kind=kind))
-    assert prepared(connection) == 1
 
 
 def test_what_fails_is_the_statement_alone(connection: duckdb.DuckDBPyConnection) -> None:

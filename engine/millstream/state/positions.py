@@ -1,0 +1,106 @@
+"""The changelog positions that the state of a sub-topology corresponds to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import duckdb
+
+from millstream.state.tables import quoted
+
+_TABLE = '"$positions"'
+
+
+class Position(NamedTuple):
+    """The stored position of a partition, and the rows on its changelog since the last snapshot."""
+
+    at: int
+    written: int
+
+
+def positions_table(database: str) -> str:
+    """The full SQL name of the table of all positions."""
+    return f"{quoted(database)}.main.{_TABLE}"
+
+
+def create_positions(connection: duckdb.DuckDBPyConnection, database: str) -> None:
+    """Create the table when it is absent, or add what an earlier version lacks."""
+    table = positions_table(database)
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {table} (query VARCHAR, subtopology INTEGER, part INTEGER,"
+        " position BIGINT, written BIGINT DEFAULT 0, PRIMARY KEY (query, subtopology, part))"
+    )
+    connection.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS written BIGINT DEFAULT 0")
+
+
+class Positions:
+    """The rows of one sub-topology, through the connection that writes its state. Updating the rows
+    that have changed takes a third of the time of replacing all of them."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        database: str,
+        query_id: str,
+        subtopology: int,
+    ) -> None:
+        self._connection = connection
+        self._table = positions_table(database)
+        literal = query_id.replace("'", "''")
+        self._row = f"'{literal}', {subtopology}"
+        self._own = f"query = '{literal}' AND subtopology = {subtopology}"
+        self._known: dict[int, Position] = {}
+        """The rows as last read or stored. Another session may have changed them since, but only
+        while the partition is not open here."""
+
+    def read(self, part: int) -> Position | None:
+        """The stored position of a partition; None if it has none."""
+        rows = self._connection.execute(
+            f"SELECT position, written FROM {self._table} WHERE {self._own} AND part = {part}"
+        ).fetchall()
+        self._known.pop(part, None)
+        if not rows:
+            return None
+        ((at, written),) = rows
+        found = self._known[part] = Position(at, written or 0)
+        return found
+
+    def store(self, positions: Mapping[int, int], written: Mapping[int, int]) -> None:
+        """Write the positions of partitions, inside the caller's transaction. Call `forget` if it
+        does not commit."""
+        wanted = {part: Position(at, written.get(part, 0)) for part, at in positions.items()}
+        moved = {
+            part: position
+            for part, position in wanted.items()
+            if part in self._known and position != self._known[part]
+        }
+        added = {part: position for part, position in wanted.items() if part not in self._known}
+        if moved and self._update(moved) < len(moved):
+            added |= moved
+        if added:
+            rows = ", ".join(
+                f"({self._row}, {part}, {at}, {number})" for part, (at, number) in added.items()
+            )
+            self._connection.execute(f"INSERT OR REPLACE INTO {self._table} VALUES {rows}")
+        self._known |= wanted
+
+    def _update(self, moved: Mapping[int, Position]) -> int:
+        """Change rows; returns how many there were."""
+        at = _by_part({part: position.at for part, position in moved.items()})
+        written = _by_part({part: position.written for part, position in moved.items()})
+        parts = ", ".join(map(str, moved))
+        ((count,),) = self._connection.execute(
+            f"UPDATE {self._table} SET position = {at}, written = {written}"
+            f" WHERE {self._own} AND part IN ({parts})"
+        ).fetchall()
+        return int(count)
+
+    def forget(self) -> None:
+        """Forget the rows: the transaction that wrote them was rolled back."""
+        self._known.clear()
+
+
+def _by_part(values: Mapping[int, int]) -> str:
+    cases = " ".join(f"WHEN {part} THEN {value}" for part, value in values.items())
+    return f"CASE part {cases} END"
