@@ -3,29 +3,49 @@ news that come at any point of a step.
 
 Queries read the topics of others, so a commit of one makes others ready. A thread that runs while
 another one is in the middle of a call is simulated by a turn inside that call. Nothing polls here:
-a query that was not told of a record would never read it. The seed ends when the queue has nothing
-more to do, and everything must be processed and committed then.
+a query that was not told of a record would never read it. Commits that are due are made in rounds,
+in which single queries fail. The seed ends when the queue has nothing more to do: everything must
+be processed and committed then, and each output must be that of its input.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from millstream.log.log import Appended, Topic
+from millstream.log.log import Appended, Fetched, Topic
 from millstream.log.simulated import Fault, SimulatedLog
 from millstream.log.watchers import News
+from millstream.model.errors import UnavailableError
+from millstream.runtime.query_runner import QueryRunner
 from millstream.runtime.ready_queue import ReadyQueue
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.scheduling import choose
-from millstream.runtime.spec import ExecutorSpec, QuerySpec, QueryState, RuntimeSettings, Step
+from millstream.runtime.spec import (
+    ExecutorSpec,
+    Guarantee,
+    QuerySpec,
+    QueryState,
+    RuntimeSettings,
+    Step,
+)
 from tests.simulation.pure import Disk, Job, PureExecutor
 from tests.simulation.world import ROWS
 
 PARTITIONS = 2
 TURNS_MAX = 20_000
 SLICE_STEPS = 3
+
+
+class InterruptedLog(SimulatedLog[Any]):
+    """Others may run between a read and what its caller does with it."""
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Any]:
+        fetched = super().read(topic, partition, offset, max_records)
+        self._effect("read")
+        return fetched
 
 
 class SchedulingMutant:
@@ -38,7 +58,21 @@ class SchedulingMutant:
         return ReadyQueue()
 
     def log(self, world: SchedulingWorld) -> SimulatedLog[Any]:
-        return SimulatedLog(ROWS, effect=world.effect, fault=world.fault)
+        return InterruptedLog(ROWS, effect=world.effect, fault=world.fault)
+
+    def query(self) -> type[QueryRunner[Any]]:
+        return QueryRunner
+
+
+class FailingFlush(PureExecutor):
+    """Cannot flush now and then, as where no memory is left."""
+
+    world: SchedulingWorld
+
+    def flush(self) -> tuple[Appended[Any], ...]:
+        if self.world.depth and not self.world.calm and self.rnd.random() < self.world.failing:
+            raise UnavailableError("Simulated: nothing was flushed.")
+        return super().flush()
 
 
 class SchedulingWorld:
@@ -56,6 +90,8 @@ class SchedulingWorld:
         self.working: set[str] = set()
         self.draining = rnd.random() < 0.3
         self.lost = rnd.choice((0.0, 0.0, 0.05))
+        self.failing = rnd.choice((0.0, 0.0, 0.1))
+        """How often a query cannot flush what it has to commit."""
         self.busy = rnd.choice((0.02, 0.2))
         self.left = rnd.randint(5, 40)
         """Records to send."""
@@ -68,6 +104,9 @@ class SchedulingWorld:
         self.runtime: Runtime[Any] = Runtime(self.log, settings)
         self.queue = self.mutant.queue()
         self.topics = ["in"]
+        self.jobs: dict[str, Job] = {}
+        self.rounds: list[int] = []
+        """The number of queries of each commit round."""
         self.queries = 0
         self.log.on_news(self.tell)
         for _ in range(rnd.randint(2, 5)):
@@ -98,11 +137,25 @@ class SchedulingWorld:
         name, source = f"out{self.queries}", self.rnd.choice(self.topics)
         self.log.create_topic(Topic(name, PARTITIONS))
         self.topics.append(name)
-        executor = PureExecutor(Job((source,), name), PARTITIONS, Disk(), self.rnd, 0.0)
-        spec = ExecutorSpec(executor, (source,), PARTITIONS, None, (name,))
+        counting = self.rnd.random() < 0.5
+        changelog = f"changes{self.queries}" if counting else None
+        if changelog:
+            self.log.create_topic(Topic(changelog, PARTITIONS))
+        job = Job((source,), name, count=counting, changelog=changelog)
+        executor = FailingFlush(job, PARTITIONS, Disk(), self.rnd, 0.0)
+        executor.world = self
+        sub_topology = ExecutorSpec(executor, (source,), PARTITIONS, changelog, (name,))
         query_id = f"Q{self.queries}"
-        priority = self.rnd.choice((0, 0, 5))
-        self.runtime.add_query(QuerySpec(query_id, query_id, (spec,), priority=priority))
+        self.jobs[query_id] = job
+        spec = QuerySpec(
+            query_id,
+            query_id,
+            (sub_topology,),
+            guarantee=self.rnd.choice((Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE)),
+            priority=self.rnd.choice((0, 0, 5)),
+        )
+        self.runtime.add_query(spec)
+        self.runtime._queries[query_id].__class__ = self.mutant.query()
 
     def disturb(self) -> None:
         """One thing happens in another thread."""
@@ -147,7 +200,8 @@ class SchedulingWorld:
         self.queue.synchronise(self.runtime.subscriptions(), self.now)
 
     def turn(self) -> bool:
-        """A thread takes a query, if one is ready, and works on it for a while."""
+        """A thread takes a query, if one is ready, and works on it for a while; or it commits those
+        that are due."""
         self.synchronise()
         self.queue.fire(self.now)
         waited = {
@@ -155,6 +209,10 @@ class SchedulingWorld:
             for query_id in self.queue.candidates()
         }
         chosen = choose(self.runtime.candidates(waited, self.now), 100)
+        together = self.queue.round(self.now, others=chosen is not None)
+        if together:
+            self.commit(together)
+            return True
         if chosen is None:
             return False
         if chosen in self.working:
@@ -165,9 +223,26 @@ class SchedulingWorld:
         step = self.work(chosen)
         self.working.discard(chosen)
         rest_ms = self.rnd.choice((0, 0, 0, 20))
-        self.queue.release(chosen, self.now, step, committed=self.draining, rest_ms=rest_ms)
+        committed = self.draining and not step.due
+        self.queue.release(chosen, self.now, step, committed=committed, rest_ms=rest_ms)
         self.turns += 1
         return True
+
+    def commit(self, query_ids: list[str]) -> None:
+        """A commit round."""
+        if not self.working.isdisjoint(query_ids):
+            self.found.append(f"one of {query_ids} is committed while a thread works on it")
+        self.rounds.append(len(query_ids))
+        self.queue.take_round(query_ids)
+        self.working.update(query_ids)
+        self.depth += 1
+        self.runtime.commit_round(query_ids, self.now)
+        self.depth -= 1
+        self.working.difference_update(query_ids)
+        self.queue.end_round()
+        for query_id in query_ids:
+            self.queue.release(query_id, self.now, Step(True, None), committed=False)
+        self.turns += 1
 
     def work(self, query_id: str) -> Step:
         """Steps of one query until it has nothing to do, or its time is over."""
@@ -176,9 +251,9 @@ class SchedulingWorld:
         for _ in range(SLICE_STEPS):
             if not self.mutant.begins_late:
                 self.queue.begin(query_id)
-            step = self.runtime.advance(query_id, self.now)
-            if self.draining and not step.progress:
-                step = self.runtime.commit_query(query_id, self.now)
+            step = self.runtime.advance(query_id, self.now, commits=False)
+            if self.draining and not step.progress and not step.due:
+                step = self.runtime.commit_query(query_id, self.now, commits=False)
             if self.mutant.begins_late:
                 self.queue.begin(query_id)
             if not step.progress:
@@ -211,7 +286,29 @@ class SchedulingWorld:
         self.found += [f"{query_id} is not done" for query_id in self.unfinished()]
         if not self.queue.settled:
             self.found.append("the queue is empty and not settled")
+        for query_id in self.runtime.query_ids():
+            self.check_output(query_id)
         return self.found
+
+    def check_output(self, query_id: str) -> None:
+        """Each record of the input is in the output; exactly once, in order, and counted from 1 on
+        without a gap, unless the query repeats some."""
+        job = self.jobs[query_id]
+        spec = self.runtime._queries[query_id].spec
+        for partition in range(PARTITIONS):
+            read = self.rows(job.inputs[0], partition)
+            written = self.rows(job.target, partition)
+            if spec.guarantee is Guarantee.AT_LEAST_ONCE:
+                plain = [(key, row[1]) for key, row in written] if job.count else written
+                if set(read) - set(plain):
+                    self.found.append(f"{query_id} has lost records")
+            elif written != (counted(read) if job.count else read):
+                self.found.append(f"{query_id} has written {written} for {read}")
+
+    def rows(self, topic: str, partition: int) -> list[Any]:
+        """All records of a partition."""
+        start = self.log.start_offset(topic, partition)
+        return [(key, row) for _, key, row in self.log.read(topic, partition, start, 10_000).batch]
 
     def check_settled(self) -> None:
         """Who waits for all queries relies on `settled`. Nobody waits for those that will retry."""
@@ -229,6 +326,16 @@ class SchedulingWorld:
             if query.state is not QueryState.PAUSED
             and (query.dirty or any(self.runtime.query_status(query_id).lag.values()))
         ]
+
+
+def counted(rows: Sequence[Any]) -> list[Any]:
+    """The output of a counting query."""
+    counts: Counter[int] = Counter()
+    written = []
+    for key, row in rows:
+        counts[key] += 1
+        written.append((key, (counts[key], row)))
+    return written
 
 
 def play_scheduling(seed: int, mutant: SchedulingMutant | None = None) -> Sequence[str]:

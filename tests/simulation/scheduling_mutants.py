@@ -1,14 +1,19 @@
 """Planted bugs of the ready queue, each of which loses a wake-up, hands out a query twice, or
-promises too early that all is done."""
+promises too early that all is done; and of commit rounds, in which the work of one query must not
+depend on what becomes of another one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from millstream.log.simulated import SimulatedLog
+from millstream.log.log import Outcome, Participant, Result
 from millstream.log.watchers import grown
+from millstream.runtime.query_runner import QueryRunner
 from millstream.runtime.ready_queue import Entry, ReadyQueue
-from tests.simulation.scheduling import SchedulingMutant, SchedulingWorld
+from millstream.runtime.spec import Step
+from tests.simulation.scheduling import InterruptedLog, SchedulingMutant, SchedulingWorld
 from tests.simulation.world import ROWS
 
 
@@ -57,7 +62,7 @@ class EarlySettled(ReadyQueue):
         super()._settle(entry, settled=settled or not entry.taken)
 
 
-class EarlyNews(SimulatedLog[Any]):
+class EarlyNews(InterruptedLog):
     """Tells of records before they can be read, and not afterwards."""
 
     def write(self, identity: str, epoch: int, appended: Any) -> None:
@@ -67,6 +72,105 @@ class EarlyNews(SimulatedLog[Any]):
             super().write(identity, epoch, appended)
         finally:
             self._watchers = watchers
+
+
+class ForgottenRound(ReadyQueue):
+    """Forgets those that wait for a round but are not in it."""
+
+    def take_round(self, query_ids: Any) -> None:
+        super().take_round(query_ids[:1])
+        self._due.clear()
+        for query_id in query_ids[1:]:
+            self.take(query_id)
+
+    def round(self, now: int, *, others: bool, without: Any = ()) -> list[str]:
+        return super().round(now, others=others, without=without)[:2]
+
+
+class RoundSettles(ReadyQueue):
+    """Takes queries for settled while they wait for their round."""
+
+    def release(self, query_id: str, now: int, step: Step, **options: Any) -> None:
+        super().release(query_id, now, step, **options)
+        if step.due:
+            self._settle(self.entries[query_id], settled=True)
+
+
+class OthersPositions(InterruptedLog):
+    """Commits the positions of one query for the group of another one."""
+
+    def transact_all(self, participants: Sequence[Participant[Any]]) -> list[Result]:
+        groups = [each.group for each in participants]
+        return super().transact_all(
+            [
+                replace(each, group=group)
+                for each, group in zip(participants, groups[1:] + groups[:1], strict=True)
+            ]
+        )
+
+
+class AllCommitted(InterruptedLog):
+    """Takes the outcome of the first one for that of all."""
+
+    def transact_all(self, participants: Sequence[Participant[Any]]) -> list[Result]:
+        results = super().transact_all(participants[:1])
+        return results + [Outcome.COMMITTED] * (len(participants) - len(results))
+
+
+class HalvesTwice(InterruptedLog):
+    """Sends everything again when one participant could not commit."""
+
+    def transact_all(self, participants: Sequence[Participant[Any]]) -> list[Result]:
+        results = super().transact_all(participants)
+        if any(result is not Outcome.COMMITTED for result in results):
+            super().transact_all(participants[:1])
+        return results
+
+
+class SentThoughFailed(QueryRunner[Any]):
+    """Commits the records of its runs although it could not flush."""
+
+    def prepare(self, now: int) -> Participant[Any] | None:
+        early = self.pending and self.collector.participant((), self.positions())
+        if early:
+            early = replace(early, appended=tuple(early.appended))
+        self.failed = False
+        prepared = super().prepare(now)
+        self.failed = prepared is None and bool(early)
+        return early if self.failed and early else prepared
+
+    def discard(self) -> None:
+        writer, self.collector._writer = self.collector._writer, None
+        super().discard()
+        self.collector._writer = writer
+
+    def conclude(self, now: int, result: Result) -> None:
+        if not self.failed:
+            super().conclude(now, result)
+
+
+class KeptAfterRound(QueryRunner[Any]):
+    """Goes on with its memory when its part of a round failed."""
+
+    def conclude(self, now: int, result: Result) -> None:
+        committed = isinstance(result, Exception) or result is Outcome.ABORTED
+        super().conclude(now, Outcome.COMMITTED if committed else result)
+
+
+class OtherQuery(SchedulingMutant):
+    def __init__(self, kind: type[QueryRunner[Any]]) -> None:
+        self.kind = kind
+
+    def query(self) -> type[QueryRunner[Any]]:
+        return self.kind
+
+
+class OtherLog(SchedulingMutant):
+    def __init__(self, kind: type[InterruptedLog]) -> None:
+        self.kind = kind
+
+    def log(self, world: SchedulingWorld) -> InterruptedLog:
+        return self.kind(ROWS, effect=world.effect, fault=world.fault)
 
 
 class OtherQueue(SchedulingMutant):
@@ -81,11 +185,6 @@ class LateBegin(SchedulingMutant):
     begins_late = True
 
 
-class NewsFirst(SchedulingMutant):
-    def log(self, world: SchedulingWorld) -> SimulatedLog[Any]:
-        return EarlyNews(ROWS, effect=world.effect, fault=world.fault)
-
-
 SCHEDULING_MUTANTS: dict[str, SchedulingMutant] = {
     "news during a step are lost": OtherQueue(LostDuringStep),
     "a time is forgotten": OtherQueue(LostTimer),
@@ -93,5 +192,12 @@ SCHEDULING_MUTANTS: dict[str, SchedulingMutant] = {
     "readers are removed with another one": OtherQueue(RemovedReaders),
     "settled despite news": OtherQueue(EarlySettled),
     "a step begins when it has ended": LateBegin(),
-    "news come before the records": NewsFirst(),
+    "news come before the records": OtherLog(EarlyNews),
+    "due commits beside a round are forgotten": OtherQueue(ForgottenRound),
+    "settled before the round": OtherQueue(RoundSettles),
+    "positions of one query are committed for another": OtherLog(OthersPositions),
+    "the outcome of one query is taken for that of all": OtherLog(AllCommitted),
+    "a round is sent again as a whole": OtherLog(HalvesTwice),
+    "a query's records are sent though it failed": OtherQuery(SentThoughFailed),
+    "memory is kept when a part of a round failed": OtherQuery(KeptAfterRound),
 }

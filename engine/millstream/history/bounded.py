@@ -4,7 +4,7 @@ run."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -16,7 +16,9 @@ from millstream.log.log import (
     DirectReader,
     Fetched,
     Member,
+    Participant,
     Reader,
+    Result,
     Topic,
     TopicPartition,
     Writer,
@@ -162,6 +164,13 @@ class BoundedLog:
         refuse()
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
+        """Refused."""
+        refuse()
+
+    commits_together = False
+    """See `Log`."""
+
+    def transact_all(self, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
         """Refused."""
         refuse()
 

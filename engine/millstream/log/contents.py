@@ -73,7 +73,7 @@ class Contents:
             for partition, first, records in insertion.placed:
                 self.tail.add((name, partition), first, records)
 
-    def move(self, group: str, moves: Mapping[TopicPartition, int]) -> None:
-        """Note that positions of a group have moved."""
-        if moves:
-            self.positions[group] = {**self.positions.get(group, {}), **moves}
+    def move(self, moves: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+        """Note that positions of groups have moved."""
+        for group, positions in moves.items():
+            self.positions[group] = {**self.positions.get(group, {}), **positions}

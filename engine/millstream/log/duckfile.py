@@ -110,6 +110,11 @@ def is_fatal(error: BaseException) -> bool:
     return isinstance(error, duckdb.FatalException) or "invalidated" in text
 
 
+def is_shared(error: BaseException) -> bool:
+    """Whether a write failed because of the file, so that no other write can succeed now."""
+    return isinstance(error, UnavailableError) and error.code in {"E-LOG-FULL", "E-LOG-BROKEN"}
+
+
 def writing_error(path: str, error: duckdb.Error) -> UnavailableError:
     """Translate a write that certainly did not happen."""
     if is_fatal(error):

@@ -26,20 +26,24 @@ from millstream.log.checks import (
     closed,
 )
 from millstream.log.contents import Contents
-from millstream.log.duckfile import open_file, opening_error, reading_error
-from millstream.log.embedded_writer import EmbeddedWriter
+from millstream.log.duckfile import is_shared, open_file, opening_error, reading_error
+from millstream.log.embedded_writer import EmbeddedWriter, Part
 from millstream.log.log import (
     Appended,
     Fetched,
     Member,
+    Outcome,
+    Participant,
     Reader,
+    Result,
     Topic,
     TopicPartition,
     ends_one_by_one,
     of_places,
 )
-from millstream.log.logfile import LogFile
+from millstream.log.logfile import InDoubtError, LogFile
 from millstream.log.membership import SoleMember
+from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.stored import Stored
 from millstream.log.watchers import News, OnNews, Watchers, changed, grown
 from millstream.model.batch import NO_NUMBERED_RECORDS, NO_RECORDS
@@ -346,41 +350,60 @@ class EmbeddedLog:
 
     # Writing
 
-    def _write(
-        self,
-        identity: str,
-        epoch: int,
-        appended: Sequence[Appended[pa.Table]],
-        group: str = "",
-        positions: Mapping[TopicPartition, int] | None = None,
-    ) -> None:
-        """The operations behind an `EmbeddedWriter`."""
-        moves = positions or {}
+    commits_together = True
+    """See `Log`."""
+
+    def transact_all(self, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
+        """See `Log`: one transaction of the file."""
+        if any(not isinstance(each.writer, EmbeddedWriter) for each in participants):
+            return one_by_one(participants)
+        return in_halves(participants, self._attempt, is_shared)
+
+    def _attempt(self, participants: Sequence[Participant[pa.Table]]) -> Outcome:
+        try:
+            self._write(
+                [
+                    each.writer.part(each.group, each.appended, each.positions)
+                    for each in participants
+                    if isinstance(each.writer, EmbeddedWriter)
+                ]
+            )
+        except InDoubtError:
+            return Outcome.UNKNOWN
+        return Outcome.COMMITTED
+
+    def _write(self, parts: Sequence[Part]) -> None:
+        """One transaction of the file, for an `EmbeddedWriter` or several."""
         with self._lock:
             self._require_open()
-            check_epoch(identity, epoch, self._epochs.get(identity, 0))
-            for topic, partition in moves:
-                check_partition(topic, partition, self.topic(topic))
-            numbered, following = with_arrivals(appended, self._arrivals.following)
+            for part in parts:
+                check_epoch(part.identity, part.epoch, self._epochs.get(part.identity, 0))
+                for topic, partition in part.positions:
+                    check_partition(topic, partition, self.topic(topic))
+            following = self._arrivals.following
+            numbered: list[Appended[pa.Table]] = []
+            for part in parts:
+                more, following = with_arrivals(part.appended, following)
+                numbered += more
             insertions = self._contents.plan(numbered)
+            moves = {part.group: part.positions for part in parts if part.positions}
             if not insertions and not moves:
                 return
-            known = self._contents.positions.get(group, {})
             with self._file.change() as cursor:
                 if insertions and not self._arrivals.begun:
                     tables.count_opening(cursor)
                 for insertion in insertions:
                     tables.insert_records(cursor, insertion)
-                tables.move_positions(cursor, group, moves, known)
+                tables.move_positions(cursor, moves, self._contents.positions)
             if insertions:
                 self._arrivals = Arrivals(following, begun=True)
             self._contents.publish(insertions)
             self._untidy.update(
                 insertion.after.topic.name for insertion in insertions if insertion.opened
             )
-            self._contents.move(group, moves)
+            self._contents.move(moves)
             if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
                 # `maintain` was not called, or it found a transaction open.
                 self.maintain()
         if insertions:
-            self._watchers.call(grown(append.topic for append in appended))
+            self._watchers.call(grown(insertion.after.topic.name for insertion in insertions))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -12,18 +12,19 @@ from millstream.log.log import Appended, Outcome, TopicPartition
 from millstream.log.logfile import InDoubtError
 
 
-class Write(Protocol):
-    """Append records and move a group's positions in one transaction, or raise."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one writer appends, and how far it moves the positions of its group."""
 
-    def __call__(
-        self,
-        identity: str,
-        epoch: int,
-        appended: Sequence[Appended[pa.Table]],
-        group: str = "",
-        positions: Mapping[TopicPartition, int] | None = None,
-    ) -> None:
-        """Run the transaction; raises FencedError, StatementError, UnavailableError."""
+    identity: str
+    epoch: int
+    appended: Sequence[Appended[pa.Table]]
+    group: str = ""
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+Write = Callable[[Sequence[Part]], None]
+"""Writes the parts in one transaction, or raises FencedError, StatementError, UnavailableError."""
 
 
 class EmbeddedWriter:
@@ -39,7 +40,7 @@ class EmbeddedWriter:
         """See `Writer`. UnavailableError with code E-LOG-FULL: nothing was written; with code
         E-LOG-UNKNOWN: it may have been."""
         self._require_open()
-        self._write(self._identity, self._epoch, appended)
+        self._write((Part(self._identity, self._epoch, appended),))
 
     def transact(
         self,
@@ -49,12 +50,21 @@ class EmbeddedWriter:
     ) -> Outcome:
         """See `Writer`. Raises UnavailableError (E-LOG-FULL, E-DISK-IO) when nothing was written
         and the same transaction can be tried again."""
-        self._require_open()
         try:
-            self._write(self._identity, self._epoch, appended, group, positions)
+            self._write((self.part(group, appended, positions),))
         except InDoubtError:
             return Outcome.UNKNOWN
         return Outcome.COMMITTED
+
+    def part(
+        self,
+        group: str,
+        appended: Sequence[Appended[pa.Table]],
+        positions: Mapping[TopicPartition, int],
+    ) -> Part:
+        """The same transaction as a part of a larger one."""
+        self._require_open()
+        return Part(self._identity, self._epoch, appended, group, positions)
 
     def close(self) -> None:
         """See `Writer`."""

@@ -105,6 +105,20 @@ class Writer(Protocol[Batch]):
         """Give up the identity; idempotent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Participant(Generic[Batch]):
+    """What one writer commits in a commit round; see `Writer.transact`."""
+
+    writer: Writer[Batch]
+    group: str
+    appended: Sequence[Appended[Batch]]
+    positions: Mapping[TopicPartition, int]
+
+
+Result = Outcome | Exception
+"""What became of one participant: the outcome, or the error that `Writer.transact` raises."""
+
+
 class Reader(Protocol[Batch]):
     """Reads partitions in order. It may prefetch what the caller will request next; a caller that
     holds records back requests them again."""
@@ -326,6 +340,14 @@ class Log(Protocol[Batch]):
     def writer(self, identity: str, *, size: int = 0) -> Writer[Batch]:
         """Open the writer of `identity`, fencing earlier ones. `size`: the approximate bytes of its
         largest transaction, where writing it takes long."""
+
+    @property
+    def commits_together(self) -> bool:
+        """Whether `transact_all` costs about as much as the transaction of one writer."""
+
+    def transact_all(self, participants: Sequence[Participant[Batch]]) -> list[Result]:
+        """Carry out the transactions of several writers, together where the log can; a result for
+        each. One that fails does not hold back the others (`log/rounds.py`)."""
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """Join a group and share the tasks of a query, numbered below `partitions`, with its other

@@ -8,7 +8,7 @@ open.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from millstream.log.batches import Batches
@@ -28,17 +28,32 @@ from millstream.log.log import (
     Lag,
     Member,
     Outcome,
+    Participant,
     Reader,
+    Result,
     Topic,
     TopicPartition,
     ends_one_by_one,
     of_places,
 )
 from millstream.log.membership import SoleMember
+from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[Batch]):
+    """What one writer commits. `admitted`: whether its group still accepts positions from it."""
+
+    identity: str
+    epoch: int
+    group: str
+    appended: Sequence[Appended[Batch]]
+    positions: Mapping[TopicPartition, int]
+    admitted: Callable[[], bool]
 
 
 class SimulatedLog(Generic[Batch]):
@@ -273,40 +288,59 @@ class SimulatedLog(Generic[Batch]):
         if fault is not Fault.NONE:
             raise UnavailableError("Simulated: append was not answered.", code="E-LOG-UNKNOWN")
 
-    def transact(
-        self,
-        identity: str,
-        epoch: int,
-        group: str,
-        appended: Sequence[Appended[Batch]],
-        positions: Mapping[TopicPartition, int],
-        admitted: Callable[[], bool],
-    ) -> Outcome:
-        """Carry out a transaction, for `SimulatedWriter`."""
-        for topic, partition in [*positions, *((a.topic, a.partition) for a in appended)]:
-            self._partition(topic, partition)
+    commits_together = True
+    """See `Log`."""
+
+    def transact_all(self, participants: Sequence[Participant[Batch]]) -> list[Result]:
+        """See `Log`: one transaction for all, unless one of them is a member's."""
+        if not all(isinstance(each.writer, SimulatedWriter) for each in participants):
+            return one_by_one(participants)
+        return in_halves(participants, self._attempt, lambda _: False)
+
+    def _attempt(self, participants: Sequence[Participant[Batch]]) -> Outcome:
+        return self.transact(
+            [
+                each.writer.part(each.group, each.appended, each.positions)
+                for each in participants
+                if isinstance(each.writer, SimulatedWriter)
+            ]
+        )
+
+    def transact(self, parts: Sequence[Part[Batch]]) -> Outcome:
+        """Carry out a transaction of one writer or of several, for `SimulatedWriter`."""
+        for part in parts:
+            records = ((append.topic, append.partition) for append in part.appended)
+            for topic, partition in [*part.positions, *records]:
+                self._partition(topic, partition)
         self._effect("transact")
-        transaction = Transaction(identity, group, dict(positions))
         if self._fault("transact.write") is not Fault.NONE:
             return Outcome.ABORTED
-        check_epoch(identity, epoch, self._epochs.get(identity, 0))
-        self._open.append(transaction)
-        self._add(appended, transaction)
+        self._check_epochs(parts)
+        opened = [Transaction(part.identity, part.group, dict(part.positions)) for part in parts]
+        self._open += opened
+        for part, transaction in zip(parts, opened, strict=True):
+            self._add(part.appended, transaction)
         self._effect("transact.write")
-        check_epoch(identity, epoch, self._epochs.get(identity, 0))
-        if positions and not admitted():
-            self._settle(transaction, Fate.ABORTED)
+        self._check_epochs(parts)
+        if not all(part.admitted() for part in parts if part.positions):
+            for transaction in opened:
+                self._settle(transaction, Fate.ABORTED)
             return Outcome.ABORTED
         self._effect("transact.positions")
         fault = self._fault("transact.commit")
         if fault is Fault.REQUEST_LOST:
             return Outcome.UNKNOWN
-        check_epoch(identity, epoch, self._epochs.get(identity, 0))
-        self._settle(transaction, Fate.COMMITTED)
+        self._check_epochs(parts)
+        for transaction in opened:
+            self._settle(transaction, Fate.COMMITTED)
         self._effect("transact.commit")
         if fault is Fault.RESPONSE_LOST:
             return Outcome.UNKNOWN
         return Outcome.COMMITTED
+
+    def _check_epochs(self, parts: Sequence[Part[Batch]]) -> None:
+        for part in parts:
+            check_epoch(part.identity, part.epoch, self._epochs.get(part.identity, 0))
 
     def _add(self, appended: Sequence[Appended[Batch]], transaction: Transaction | None) -> None:
         for append in appended:
@@ -358,10 +392,17 @@ class SimulatedWriter(Generic[Batch]):
         positions: Mapping[TopicPartition, int],
     ) -> Outcome:
         """See `Writer`."""
+        return self._log.transact((self.part(group, appended, positions),))
+
+    def part(
+        self,
+        group: str,
+        appended: Sequence[Appended[Batch]],
+        positions: Mapping[TopicPartition, int],
+    ) -> Part[Batch]:
+        """The same transaction as a part of a larger one."""
         self._require_open()
-        return self._log.transact(
-            self._identity, self._epoch, group, appended, positions, self._admitted
-        )
+        return Part(self._identity, self._epoch, group, appended, positions, self._admitted)
 
     def close(self) -> None:
         """See `Writer`."""

@@ -7,7 +7,7 @@ all methods on each column costs time too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -242,29 +242,52 @@ def insert_records(cursor: duckdb.DuckDBPyConnection, insertion: Insertion) -> N
 
 def move_positions(
     cursor: duckdb.DuckDBPyConnection,
-    group: str,
-    positions: Mapping[TopicPartition, int],
-    known: Mapping[TopicPartition, int],
+    moves: Mapping[str, Mapping[TopicPartition, int]],
+    known: Mapping[str, Mapping[TopicPartition, int]],
 ) -> None:
-    """Set a group's positions (inside the caller's transaction). `known` are the stored ones."""
-    moved: dict[str, dict[int, int]] = {}
-    added: list[str | int] = []
-    for (topic, partition), position in positions.items():
-        if (topic, partition) not in known:
-            added += [group, topic, partition, position]
-        elif known[topic, partition] != position:
-            moved.setdefault(topic, {})[partition] = position
-    for topic, by_partition in moved.items():
-        cases = " ".join(f"WHEN {part} THEN {position}" for part, position in by_partition.items())
-        parts = ", ".join(map(str, by_partition))
+    """Set positions of groups (inside the caller's transaction). `known`: all stored ones."""
+    moved: list[tuple[str, str, int, int]] = []
+    added: list[tuple[str, str, int, int]] = []
+    for group, positions in moves.items():
+        stored = known.get(group, {})
+        for (topic, partition), position in positions.items():
+            if (topic, partition) not in stored:
+                added.append((group, topic, partition, position))
+            elif stored[topic, partition] != position:
+                moved.append((group, topic, partition, position))
+    if len({(group, topic) for group, topic, _, _ in moved}) == 1:
+        _move_of_topic(cursor, moved)
+    elif moved:
         cursor.execute(
-            f"UPDATE log.positions SET position = CASE part {cases} END "
-            f"WHERE grp = ? AND topic = ? AND part IN ({parts})",
-            [group, topic],
+            f"UPDATE log.positions p SET position = m.position FROM (VALUES {_places(moved)})"
+            " m(grp, topic, part, position)"
+            " WHERE p.grp = m.grp AND p.topic = m.topic AND p.part = m.part",
+            _values(moved),
         )
     if added:
-        rows = ", ".join(["(?, ?, ?, ?)"] * (len(added) // 4))
-        cursor.execute(f"INSERT INTO log.positions VALUES {rows}", added)
+        cursor.execute(f"INSERT INTO log.positions VALUES {_places(added)}", _values(added))
+
+
+def _move_of_topic(
+    cursor: duckdb.DuckDBPyConnection, moved: Sequence[tuple[str, str, int, int]]
+) -> None:
+    """Move positions of one group and topic, which needs no join."""
+    group, topic, _, _ = moved[0]
+    cases = " ".join(f"WHEN {part} THEN {position}" for _, _, part, position in moved)
+    parts = ", ".join(str(part) for _, _, part, _ in moved)
+    cursor.execute(
+        f"UPDATE log.positions SET position = CASE part {cases} END "
+        f"WHERE grp = ? AND topic = ? AND part IN ({parts})",
+        [group, topic],
+    )
+
+
+def _places(rows: Sequence[tuple[object, ...]]) -> str:
+    return ", ".join(["(?, ?, ?, ?)"] * len(rows))
+
+
+def _values(rows: Sequence[tuple[object, ...]]) -> list[object]:
+    return [value for row in rows for value in row]
 
 
 def read_records(

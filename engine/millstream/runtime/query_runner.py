@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Generic
 
 from millstream.log.identity import cause, check_seen, check_topics
@@ -27,13 +28,15 @@ from millstream.log.log import (
     DirectReader,
     Log,
     Outcome,
+    Participant,
     Reader,
+    Result,
     TopicPartition,
 )
 from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from millstream.runtime.assigned_tasks import AssignedTasks
 from millstream.runtime.ports import Restorer, RunResult
-from millstream.runtime.record_collector import RecordCollector
+from millstream.runtime.record_collector import Prepared, RecordCollector
 from millstream.runtime.retry_state import RetryState
 from millstream.runtime.spec import (
     Metrics,
@@ -41,14 +44,11 @@ from millstream.runtime.spec import (
     QuerySpec,
     QueryState,
     RuntimeSettings,
-    Subscription,
 )
 from millstream.runtime.subtopology_runner import SubTopologyRunner
 from millstream.runtime.subtopology_runners import SubTopologyRunners
 
 STOPPED = frozenset({QueryState.PAUSED, QueryState.ERROR, QueryState.FENCED})
-
-
 DOUBTS = 6
 """How many times a member that finds its input or state damaged checks again before it stops."""
 
@@ -80,8 +80,10 @@ class QueryRunner(Generic[Batch]):
         self.collector = RecordCollector(spec, self.holding.writer)
         self.committed: dict[TopicPartition, int] = {}
         self.topics = {topic.name: topic for topic in spec.topics}
-        self.subscription = subscription_of(spec)
+        self.subscription = spec.subscription
         self.dirty = False
+        self.prepared: Prepared[Batch] | None = None
+        """What it contributes to the commit round that is under way."""
         self.dirty_since = 0
         self.last_commit = 0
         self.commit_began = 0
@@ -89,13 +91,14 @@ class QueryRunner(Generic[Batch]):
 
     # ---- one slice of work -------------------------------------------------------------------
 
-    def advance(self, now: int) -> bool:
-        """Do one bounded piece of work; returns whether there was any."""
+    def advance(self, now: int, *, commits: bool = True) -> bool:
+        """Do one bounded piece of work; returns whether there was any. Without `commits` a commit
+        that is `due` is none: it is left to a commit round."""
         if self.state is QueryState.FENCED:
             return False
         if self.state in STOPPED or (now < self.retry_state.retry_at and not self.pause_wanted):
             return self.holding.joined and self._guarded(now, self._follow)
-        return self._guarded(now, self._advance)
+        return self._guarded(now, partial(self._advance, commits=commits))
 
     def commit_now(self, now: int) -> None:
         """Commit pending work without waiting for the interval."""
@@ -142,7 +145,30 @@ class QueryRunner(Generic[Batch]):
             self.state = QueryState.OPENING
         return True
 
-    def _advance(self, now: int) -> bool:
+    def _advance(self, now: int, *, commits: bool = True) -> bool:
+        worked = self._attended(now)
+        if worked is not None:
+            return worked
+        if not self._due(now):
+            return self._process(now)
+        return (commits or not self.pending) and self._commit(now)
+
+    def _due(self, now: int) -> bool:
+        return self.dirty and now >= self.commit_due()
+
+    @property
+    def pending(self) -> bool:
+        """Whether it has something to commit in a commit round."""
+        running = self.state is QueryState.RUNNING
+        return self.dirty and running and not self.spec.transient and not self.pause_wanted
+
+    def due(self, now: int) -> bool:
+        """Whether a commit round has to commit it now."""
+        return self.pending and self._due(now) and now >= self.retry_state.retry_at
+
+    def _attended(self, now: int) -> bool | None:
+        """Do what comes before processing; returns whether that was any work, or None if there is
+        nothing of the kind."""
         if self._follow(now) and now < self.retry_state.retry_at:
             return True
         if self.pause_wanted:
@@ -154,9 +180,7 @@ class QueryRunner(Generic[Batch]):
         check_seen(self.log, self.topics)
         if self.state is QueryState.RESTORING:
             return self._restore()
-        if self.dirty and now >= self._commit_due():
-            return self._commit(now)
-        return self._process(now)
+        return None
 
     def _open(self, now: int) -> None:
         """Resolve and fence first, then read the committed positions: in the other order, a
@@ -275,29 +299,63 @@ class QueryRunner(Generic[Batch]):
 
     # ---- commit ------------------------------------------------------------------------------
 
-    def _commit_due(self) -> int:
+    def commit_due(self) -> int:
+        """The time of the next commit; 0: at once."""
         own = self.spec.commit_interval_ms
         interval = self.settings.commit_interval_ms if own is None else own
         return 0 if self.collector.full(self.settings) else self.last_commit + interval
 
     def _commit(self, now: int) -> bool:
         """Commit everything done so far; if the outcome is in doubt, start over."""
+        if self.spec.transient:
+            return self._commit_transient(now)
+        prepared = self._flush()
+        return self._conclude(now, prepared, self._transact(prepared.records, prepared.positions))
+
+    def _commit_transient(self, now: int) -> bool:
         self.commit_began = self.settings.stopwatch()
         flushed = self.runners.flush()
-        records = tuple(output for outputs in flushed for output in outputs)
-        if self.spec.transient:
-            self.collector.hand_out(records)
-            self.metrics.records_out += self.runners.settle_transient(flushed)
-            return self._committed(now)
+        self.collector.hand_out(output for outputs in flushed for output in outputs)
+        self.metrics.records_out += self.runners.settle_transient(flushed)
+        return self._committed(now)
+
+    def _flush(self) -> Prepared[Batch]:
+        self.commit_began = self.settings.stopwatch()
+        flushed = self.runners.flush()
         self.runners.begin_snapshots(self.log)
-        positions = self.positions()
-        if self._transact(records, positions) is not Outcome.COMMITTED:
+        return Prepared(flushed, self.positions())
+
+    def _conclude(self, now: int, prepared: Prepared[Batch], outcome: Result) -> bool:
+        """The log has committed, or it has not."""
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome is not Outcome.COMMITTED:
             self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
             return True
-        self.committed = positions
-        self.metrics.records_out += self.runners.settle(flushed)
+        self.committed = prepared.positions
+        self.metrics.records_out += self.runners.settle(prepared.flushed)
         self._forget_consumed()
         return self._committed(now)
+
+    def prepare(self, now: int) -> Participant[Batch] | None:
+        """Flush everything done so far for a commit round, which has to call `conclude`; None if
+        nothing is pending or if that failed."""
+        if self.pending:
+            self._guarded(now, self._prepare)
+        if self.prepared is None:
+            return None
+        return self.collector.participant(self.prepared.records, self.prepared.positions)
+
+    def _prepare(self, _now: int) -> bool:
+        self.prepared = self._flush()
+        return True
+
+    def conclude(self, now: int, result: Result) -> None:
+        """End a commit round: with its outcome, or with the error of this query's transaction."""
+        prepared, self.prepared = self.prepared, None
+        assert prepared is not None
+
+        self._guarded(now, lambda now: self._conclude(now, prepared, result))
 
     def _transact(
         self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
@@ -322,13 +380,11 @@ class QueryRunner(Generic[Batch]):
 
     def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
         """See `SubTopologyRunner.end_at`."""
-        for runner in self.runners:
-            runner.end_at(bounds)
+        self.runners.end_at(bounds)
 
     @property
     def buffered(self) -> int:
-        """The approximate number of records that it could process at once; callable from any
-        thread."""
+        """About how many records it could process at once; callable from any thread."""
         return self.reader.ready(self.positions()) if self.state is QueryState.RUNNING else 0
 
     def _forget_consumed(self) -> None:
@@ -396,6 +452,7 @@ class QueryRunner(Generic[Batch]):
     def discard(self) -> None:
         """Discard everything that is not committed and close the writer."""
         self.dirty = False
+        self.prepared = None
         self.runners.close_tasks()
         self.reader.close()
         self.collector.discard()
@@ -420,27 +477,3 @@ class QueryRunner(Generic[Batch]):
         if self.state in STOPPED or self.retry_state.error:
             return False
         return self.holding.pending or self.runners.awaiting
-
-    def wake_at(self, now: int) -> int | None:
-        """The time of the next work if nothing happens outside."""
-        if self.state in STOPPED:
-            return None
-        if now < self.retry_state.retry_at:
-            return self.retry_state.retry_at
-        times = [self._commit_due()] if self.dirty else []
-        poll = self.settings.await_poll_ms if self.awaiting else self.settings.idle_poll_ms
-        if poll is not None:
-            times.append(now + poll)
-        if self.runners.remote_upstreams.watched:
-            asked = self.runners.remote_upstreams.next_at
-            times.append(asked if asked > now else now + self.settings.await_poll_ms)
-        if self.runners.scattered:
-            times.append(self.next_gathering)
-        return max(now, min(times)) if times else None
-
-
-def subscription_of(spec: QuerySpec[Batch]) -> Subscription:
-    """The topics that a query reads; those that it was made for, and its group."""
-    read = frozenset(topic for executor in spec.executors for topic in executor.inputs)
-    made_for = frozenset(topic.name for topic in spec.topics)
-    return Subscription(read, made_for | {spec.group}, spec.priority)

@@ -4,6 +4,9 @@ Nothing polls. A query that has nothing to do is not looked at until there are n
 subscribed to, someone wakes it, or the time that its last step asked for comes. Like the rest
 of the runtime this has no lock, clock or thread; `scheduler/scheduler.py` puts a lock around it.
 
+A query whose commit is due is released as such and waits for a commit round, which commits all of
+them together: at once if there is nothing else to do, otherwise soon.
+
 News may come while a thread works on a query, after it has read and before it releases the query.
 They must not be lost: they are noted (`told`), and the query is ready again when it is released.
 """
@@ -11,7 +14,7 @@ They must not be lost: they are noted (`told`), and the query is ready again whe
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
 
@@ -22,6 +25,11 @@ WINDOW = 16
 """How many of the queries that are ready, the oldest of each lane, are compared with each other.
 Comparing all would cost the square of their number when one record is read by a thousand queries.
 """
+
+ROUND_MAX = 64
+"""The most queries of one commit round. The others can be processed meanwhile."""
+ROUND_WAIT_MS = 10
+"""How long a commit that is due waits for others, if there are queries to run meanwhile."""
 
 Readers = dict[str, dict[str, None]]
 """The queries that have subscribed to a name."""
@@ -59,6 +67,9 @@ class ReadyQueue:
     _lanes: dict[Lane, dict[str, None]] = field(default_factory=dict)
     _throttled: dict[str, None] = field(default_factory=dict)
     """Those that are not ready only because they are throttled."""
+    _due: dict[str, int] = field(default_factory=dict)
+    """Those that wait for a commit round, and since when."""
+    _in_round: bool = False
     _times: list[tuple[int, int, str]] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=lambda: count(1))
     _busy: int = 0
@@ -118,7 +129,8 @@ class ReadyQueue:
         if entry is not None:
             entry.told = True
             self._settle(entry, settled=False)
-            if not entry.taken and entry.lane is None and query_id not in self._throttled:
+            elsewhere = entry.taken or query_id in self._throttled or query_id in self._due
+            if not elsewhere and entry.lane is None:
                 self._ready(query_id, entry)
 
     def wake_all(self) -> None:
@@ -171,8 +183,30 @@ class ReadyQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether there are any candidates."""
-        return bool(self._lanes) or bool(self._throttled and not self._busy)
+        """Whether there is anything to take."""
+        lanes = bool(self._lanes) or bool(self._throttled and not self._busy)
+        return lanes or (bool(self._due) and not self._in_round)
+
+    def round(self, now: int, *, others: bool, without: Container[str] = ()) -> list[str]:
+        """The queries to commit together now, the oldest first: none while a round is under way, or
+        while there are `others` to run and more may still join."""
+        if self._in_round:
+            return []
+        due = [query_id for query_id in self._due if query_id not in without]
+        waited = now - self._due[due[0]] if due else 0
+        if others and waited < ROUND_WAIT_MS and len(due) < ROUND_MAX:
+            return []
+        return due[:ROUND_MAX]
+
+    def take_round(self, query_ids: Iterable[str]) -> None:
+        """Note that a thread commits these queries, which must not be taken."""
+        self._in_round = True
+        for query_id in query_ids:
+            self.take(query_id)
+
+    def end_round(self) -> None:
+        """Note that all queries of a round are released."""
+        self._in_round = False
 
     def take(self, query_id: str) -> None:
         """Note that a thread works on the query, which must not be taken."""
@@ -202,11 +236,15 @@ class ReadyQueue:
         entry.taken = False
         self._busy -= 1
         entry.free_since = now
-        entry.throttled_until = now + rest_ms
+        entry.throttled_until = max(entry.throttled_until, now + rest_ms)
+        if step.due:
+            self._settle(entry, settled=False)
+            self._due[query_id] = now
+            return
         idle = not (entry.told or step.progress or step.awaiting)
         self._settle(entry, settled=idle and (committed or step.wake_at is None))
         more = entry.told or step.progress
-        if more and rest_ms:
+        if more and entry.throttled_until > now:
             self._throttled[query_id] = None
             self._at(query_id, entry, entry.throttled_until)
         elif more:
@@ -225,6 +263,7 @@ class ReadyQueue:
     def _not_ready(self, query_id: str, entry: Entry) -> None:
         entry.timer = 0
         self._throttled.pop(query_id, None)
+        self._due.pop(query_id, None)
         if entry.lane is not None:
             lane = self._lanes[entry.lane]
             del lane[query_id]

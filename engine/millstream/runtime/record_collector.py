@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic
 
-from millstream.log.log import Appended, Batch, Outcome, TopicPartition, Writer
+from millstream.log.log import Appended, Batch, Outcome, Participant, TopicPartition, Writer
 from millstream.model.errors import MillstreamError
 from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
+from millstream.runtime.subtopology_runners import Flushed
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[Batch]):
+    """What a commit makes durable: the records flushed by each sub-topology, and positions."""
+
+    flushed: Flushed[Batch]
+    positions: dict[TopicPartition, int]
+
+    @property
+    def records(self) -> tuple[Appended[Batch], ...]:
+        """The records of all sub-topologies."""
+        return tuple(output for outputs in self.flushed for output in outputs)
 
 
 class RecordCollector(Generic[Batch]):
@@ -68,6 +83,12 @@ class RecordCollector(Generic[Batch]):
         already; changelogs are still written in one transaction with the positions. Otherwise an
         instance that lost its tasks could overwrite what their new owner wrote."""
         return self.writer.transact(self.spec.group, (*self.pending, *flushed), positions)
+
+    def participant(
+        self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
+    ) -> Participant[Batch]:
+        """The same as a participant of a commit round."""
+        return Participant(self.writer, self.spec.group, (*self.pending, *flushed), positions)
 
     def full(self, settings: RuntimeSettings) -> bool:
         """Whether enough is buffered to commit before the interval is over."""

@@ -41,6 +41,7 @@ from millstream.runtime.spec import (
     TaskStatus,
 )
 from millstream.runtime.status import status_of, tasks_of
+from millstream.runtime.waking import wake_at
 
 __all__ = [
     "ExecutorSpec",
@@ -189,7 +190,7 @@ class Runtime(Generic[Batch]):
             if executions[index].advance(now):
                 self._next = index + 1
                 return Step(True, now)
-        wakes = [wake for query in executions if (wake := query.wake_at(now)) is not None]
+        wakes = [wake for query in executions if (wake := wake_at(query, now)) is not None]
         awaiting = any(query.awaiting for query in executions)
         return Step(False, min(wakes, default=None), awaiting)
 
@@ -219,21 +220,23 @@ class Runtime(Generic[Batch]):
                 execution.buffered,
                 execution.spec.priority,
                 waited[query_id],
-                execution.dirty and execution.wake_at(now) == now,
+                execution.dirty and wake_at(execution, now) == now,
             )
             for query_id, execution in known
             if execution is not None
         )
 
-    def advance(self, query_id: str, now: int) -> Step:
-        """As `step`, for one query; an absent query has nothing to do."""
+    def advance(self, query_id: str, now: int, *, commits: bool = True) -> Step:
+        """As `step`, for one query; an absent query has nothing to do. Without `commits` it may be
+        `due` instead of committing."""
         execution = self._queries.get(query_id)
         if execution is None:
             return Step(False, None)
         before = execution.metrics.records_in
-        if execution.advance(now):
+        if execution.advance(now, commits=commits):
             return Step(True, now, records=execution.metrics.records_in - before)
-        return Step(False, execution.wake_at(now), execution.awaiting)
+        due = not commits and execution.due(now)
+        return Step(False, wake_at(execution, now), execution.awaiting, due=due)
 
     def pace(self, query_id: str, records: int, took_ms: int, cpu_ms: int) -> int:
         """Adapt the size of a query's next runs to how long a run over `records` took, and how long
@@ -248,14 +251,31 @@ class Runtime(Generic[Batch]):
             execution.settings = replace(execution.settings, max_batch_records=wanted)
         return rest_ms(took_ms, cpu_ms) if users else 0
 
-    def commit_query(self, query_id: str, now: int) -> Step:
+    def commit_query(self, query_id: str, now: int, *, commits: bool = True) -> Step:
         """Commit pending work of one query, without waiting for its interval. Returns what the next
-        step would have to wait for."""
+        step would have to wait for. Without `commits` it may be `due` instead."""
         execution = self._queries.get(query_id)
         if execution is None:
             return Step(False, None)
+        if not commits and execution.pending:
+            return Step(False, now, due=True)
         execution.commit_now(now)
-        return Step(False, execution.wake_at(now), execution.awaiting)
+        return Step(False, wake_at(execution, now), execution.awaiting)
+
+    @property
+    def commits_together(self) -> bool:
+        """Whether a commit round costs less than a commit of each query."""
+        return self._log.commits_together
+
+    def commit_round(self, query_ids: Sequence[str], now: int) -> None:
+        """Commit pending work of these queries in one transaction of the log. Each of them is
+        flushed, and concluded, by itself: one that fails does not hold back the others."""
+        queries = self._among(query_ids)
+        prepared = [(query, query.prepare(now)) for query in queries]
+        sent = [(query, part) for query, part in prepared if part is not None]
+        results = self._log.transact_all([part for _, part in sent])
+        for (query, _), result in zip(sent, results, strict=True):
+            query.conclude(now, result)
 
     def end_at(self, query_id: str, bounds: Mapping[TopicPartition, int]) -> None:
         """Have a query treat these offsets as the ends of its partitions, even if more records

@@ -96,6 +96,13 @@ class QuerySpec(Generic[Batch]):
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
     on_error: Callable[[Exception], None] | None = None
 
+    @property
+    def subscription(self) -> Subscription:
+        """The topics that it reads; those that it was made for, and its group."""
+        read = frozenset(topic for executor in self.executors for topic in executor.inputs)
+        made_for = frozenset(topic.name for topic in self.topics)
+        return Subscription(read, made_for | {self.group}, self.priority)
+
 
 def _still() -> int:
     return 0
@@ -239,12 +246,14 @@ class Subscription:
 class Step:
     """`progress`: work was done, step again at once. Otherwise nothing will happen before `wake_at`
     (None: never) unless the log gets records or a query is added or resumed. `awaiting`: records on
-    the log are requested and have not arrived yet. `records`: how many were processed."""
+    the log are requested and have not arrived yet. `records`: how many were processed. `due`: the
+    query waits for a commit round."""
 
     progress: bool
     wake_at: int | None
     awaiting: bool = False
     records: int = 0
+    due: bool = False
 
 
 ProblemSink = Callable[[str, Sequence[Problem]], None]

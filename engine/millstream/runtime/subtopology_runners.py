@@ -109,6 +109,11 @@ class SubTopologyRunners(Generic[Batch]):
             for topic_partition, at in dict(runner.positions).items()
         }
 
+    def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
+        """See `SubTopologyRunner.end_at`."""
+        for runner in self._all:
+            runner.end_at(bounds)
+
     @property
     def buffered_bytes(self) -> int:
         """Bytes of buffered input."""

@@ -191,8 +191,11 @@ class Driver:
 
     def _run(self) -> None:
         try:
-            while (query_id := self._scheduler.take()) is not None:
-                self._work(query_id)
+            while (taken := self._scheduler.take()) is not None:
+                if taken.commits:
+                    self._commit_round(taken.query_ids)
+                else:
+                    self._work(taken.query_ids[0])
                 if self._upkeep.acquire(blocking=False):
                     try:
                         self._maintain()
@@ -205,14 +208,26 @@ class Driver:
                 self.on_failure(failure)
             raise
 
+    def _commit_round(self, query_ids: tuple[str, ...]) -> None:
+        """Commit queries together. A fault that the runtime did not foresee stops all of them."""
+        try:
+            self.runtime.commit_round(query_ids, self._clock())
+        except BaseException as fault:
+            for query_id in query_ids:
+                with suppress(Exception):
+                    self.runtime.fail(query_id, _as_error(fault))
+        finally:
+            self._scheduler.end_round(query_ids)
+
     def _work(self, query_id: str) -> None:
-        """Run steps of a query until none is pending or its time slice is over."""
+        """Run steps of a query until none is pending, its commit is due, or its time slice is
+        over."""
         until = time.monotonic() + SLICE_SECONDS
         step, done, rest = Step(False, None), 0, 0
         try:
             while True:
                 self._scheduler.begin(query_id)
-                step, rest = self._advance(query_id)
+                step, rest = self._advance(query_id, commits=not self.runtime.commits_together)
                 done += step.progress
                 over = rest or time.monotonic() >= until or self._scheduler.requested(query_id)
                 if not step.progress or over:
@@ -220,14 +235,14 @@ class Driver:
         finally:
             self._scheduler.release(query_id, done, step, rest)
 
-    def _advance(self, query_id: str) -> tuple[Step, int]:
+    def _advance(self, query_id: str, *, commits: bool = True) -> tuple[Step, int]:
         """Run one step; returns it, and for how many ms the query should leave the interpreter to
         others. A fault that the runtime did not foresee stops only this query."""
         started, computed = time.monotonic(), time.thread_time()
         try:
-            step = self.runtime.advance(query_id, self._clock())
-            if self._scheduler.draining and not step.progress:
-                step = self.runtime.commit_query(query_id, self._clock())
+            step = self.runtime.advance(query_id, self._clock(), commits=commits)
+            if self._scheduler.draining and not step.progress and not step.due:
+                step = self.runtime.commit_query(query_id, self._clock(), commits=commits)
         except BaseException as fault:
             with suppress(Exception):
                 self.runtime.fail(query_id, _as_error(fault))

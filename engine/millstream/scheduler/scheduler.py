@@ -7,9 +7,9 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from millstream.log.watchers import News
 from millstream.runtime.ready_queue import ReadyQueue
@@ -20,6 +20,13 @@ from millstream.runtime.spec import Step
 TIMED_WAIT_MS_MAX = 500
 """The longest wait for a point in time. The clock is the time of day, which may be set."""
 SIGNALS_SECONDS = 0.5
+
+
+class Taken(NamedTuple):
+    """What a thread has taken: a query to run, or the queries of a commit round."""
+
+    query_ids: tuple[str, ...]
+    commits: bool = False
 
 
 class Scheduler:
@@ -91,19 +98,29 @@ class Scheduler:
 
     # ---- threads of the pool -----------------------------------------------------------------
 
-    def take(self) -> str | None:
-        """Wait for a query with pending work, and take it; None after `end`."""
+    def take(self) -> Taken | None:
+        """Wait for queries with pending work, and take them; None after `end`."""
         with self._woken:
             while not self._ended:
                 now = self._clock()
-                chosen = self._choose(now)
-                if chosen is not None:
-                    self._queue.take(chosen)
+                taken = self._take(now)
+                if taken is not None:
                     if self._queue.ready or self._timed_until is None:
                         self._woken.notify()
-                    return chosen
+                    return taken
                 self._wait(now)
         return None
+
+    def _take(self, now: int) -> Taken | None:
+        chosen = self._choose(now)
+        together = self._queue.round(now, others=chosen is not None, without=self._waiters)
+        if together:
+            self._queue.take_round(together)
+            return Taken(tuple(together), commits=True)
+        if chosen is None:
+            return None
+        self._queue.take(chosen)
+        return Taken((chosen,))
 
     def _choose(self, now: int) -> str | None:
         self._synchronise()
@@ -155,7 +172,16 @@ class Scheduler:
             if on_release is not None:
                 on_release()
         finally:
-            self._free(query_id, step, committed=self.draining, rest_ms=rest_ms)
+            committed = self.draining and not step.due
+            self._free(query_id, step, committed=committed, rest_ms=rest_ms)
+
+    def end_round(self, query_ids: Sequence[str]) -> None:
+        """Release the queries of a commit round. Each has to look once more: its input may have
+        grown before it waited for the round."""
+        with self._woken:
+            self._queue.end_round()
+        for query_id in query_ids:
+            self.release(query_id, 1, Step(True, None), 0)
 
     def _free(self, query_id: str, step: Step, *, committed: bool, rest_ms: int = 0) -> None:
         with self._woken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millstream.log.watchers import News, changed, grown
-from millstream.runtime.ready_queue import WINDOW, ReadyQueue
+from millstream.runtime.ready_queue import ROUND_MAX, ROUND_WAIT_MS, WINDOW, ReadyQueue
 from millstream.runtime.spec import Step, Subscription
 
 
@@ -143,3 +143,72 @@ def test_a_removed_query_leaves_nothing_behind() -> None:
     queue.remove("B")
     assert queue.settled
     assert not queue.ready
+
+
+def due_queue(count: int) -> ReadyQueue:
+    """Queries Q0, Q1, … whose commit is due, each since one ms later."""
+    queue = ReadyQueue()
+    for number in range(count):
+        name = f"Q{number}"
+        queue.add(name, Subscription(frozenset({"t"}), frozenset(), 0), 0)
+        queue.take(name)
+        queue.begin(name)
+        queue.release(name, number, Step(False, number, due=True), committed=False)
+    return queue
+
+
+def test_commits_are_made_at_once_where_nothing_else_is_ready() -> None:
+    queue = due_queue(3)
+    assert (queue.ready, queue.settled, queue.candidates()) == (True, False, [])
+    assert queue.round(2, others=False) == ["Q0", "Q1", "Q2"]
+
+
+def test_a_round_waits_for_others_until_the_oldest_has_waited_enough() -> None:
+    queue = due_queue(3)
+    assert queue.round(ROUND_WAIT_MS - 1, others=True) == []
+    assert queue.round(ROUND_WAIT_MS, others=True) == ["Q0", "Q1", "Q2"]
+    assert queue.round(ROUND_WAIT_MS, others=True, without={"Q0"}) == []
+    assert queue.round(ROUND_WAIT_MS + 1, others=True, without={"Q0"}) == ["Q1", "Q2"]
+
+
+def test_a_full_round_does_not_wait() -> None:
+    queue = due_queue(ROUND_MAX + 1)
+    together = queue.round(0, others=True)
+    assert together == [f"Q{number}" for number in range(ROUND_MAX)]
+    queue.take_round(together)
+    assert queue.round(10**6, others=False) == [], "one round at a time"
+    assert not queue.ready
+    queue.end_round()
+    assert queue.round(10**6, others=False) == [f"Q{ROUND_MAX}"]
+
+
+def test_news_do_not_take_a_query_out_of_its_round() -> None:
+    queue = due_queue(2)
+    queue.tell(grown(["t"]))
+    assert queue.candidates() == []
+    queue.take_round(queue.round(1, others=False))
+    queue.end_round()
+    for name in ("Q0", "Q1"):
+        queue.release(name, 2, Step(False, None), committed=True)
+    assert queue.candidates() == ["Q0", "Q1"], "they were told meanwhile"
+
+
+def test_removing_a_query_that_waits_for_its_round() -> None:
+    queue = due_queue(2)
+    queue.remove("Q0")
+    assert queue.round(1, others=False) == ["Q1"]
+    queue.remove("Q1")
+    assert (queue.ready, queue.settled) == (False, True)
+
+
+def test_a_rest_goes_on_after_a_round() -> None:
+    queue = due_queue(0)
+    queue.add("Q", Subscription(frozenset({"t"}), frozenset(), 0), 0)
+    queue.take("Q")
+    queue.release("Q", 0, Step(False, 0, due=True), committed=False, rest_ms=100)
+    queue.take_round(queue.round(0, others=False))
+    queue.end_round()
+    queue.add("other", Subscription(frozenset(), frozenset(), 0), 0)
+    queue.release("Q", 5, Step(True, None), committed=False)
+    assert queue.candidates() == ["other"]
+    assert queue.next_at() == 100

@@ -140,10 +140,10 @@ def test_a_fault_stops_its_query_only(monkeypatch: pytest.MonkeyPatch) -> None:
         instance, advance = db.engine.runtime, db.engine.runtime.advance
         failing = next(name for name in instance.query_ids() if "OTHER" in name)
 
-        def broken(query_id: str, now: int) -> object:
+        def broken(query_id: str, now: int, **options: bool) -> object:
             if query_id == failing:
                 raise SystemExit("a fault of the program")
-            return advance(query_id, now)
+            return advance(query_id, now, **options)
 
         monkeypatch.setattr(instance, "advance", broken)
         insert(db, "a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from weakref import WeakSet
 
@@ -25,9 +25,19 @@ from millstream.log.kafka.patience import alone, sharing
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Seat, WriterContext
-from millstream.log.log import AS_THE_CLUSTER, Fetched, Member, Reader, Topic, Writer
+from millstream.log.log import (
+    AS_THE_CLUSTER,
+    Fetched,
+    Member,
+    Participant,
+    Reader,
+    Result,
+    Topic,
+    Writer,
+)
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import SoleMember
+from millstream.log.rounds import one_by_one
 from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 
@@ -201,6 +211,13 @@ class KafkaLog:
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the writer of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._context, patience=alone(size))
+
+    commits_together = False
+    """See `Log`: each writer has a producer of its own."""
+
+    def transact_all(self, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
+        """See `Log`; one after another."""
+        return one_by_one(participants)
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when other members use

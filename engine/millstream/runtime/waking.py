@@ -1,0 +1,24 @@
+"""When a query has work although nothing happens outside."""
+
+from __future__ import annotations
+
+from millstream.log.log import Batch
+from millstream.runtime.query_runner import STOPPED, QueryRunner
+
+
+def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
+    """The time of the next work of a query if the log has no news; None: never."""
+    if query.state in STOPPED:
+        return None
+    if now < query.retry_state.retry_at:
+        return query.retry_state.retry_at
+    times = [query.commit_due()] if query.dirty else []
+    poll = query.settings.await_poll_ms if query.awaiting else query.settings.idle_poll_ms
+    if poll is not None:
+        times.append(now + poll)
+    if query.runners.remote_upstreams.watched:
+        asked = query.runners.remote_upstreams.next_at
+        times.append(asked if asked > now else now + query.settings.await_poll_ms)
+    if query.runners.scattered:
+        times.append(query.next_gathering)
+    return max(now, min(times)) if times else None
