@@ -274,11 +274,13 @@ class PositionsFirst(QueryRunner[Any]):
         self.collector.writer.append((*self.collector.pending, *flushed))
         return outcome
 
-    def _deliver(self, runner: SubTopologyRunner[Any], result: RunResult[Any]) -> None:
+    def _deliver(
+        self, runner: SubTopologyRunner[Any], result: RunResult[Any], *, soon: bool
+    ) -> None:
         if self.spec.guarantee is Guarantee.AT_LEAST_ONCE:
             self.collector.pending.extend(result.outputs)
             return
-        super()._deliver(runner, result)
+        super()._deliver(runner, result, soon=soon)
 
 
 class KeptOutputs(QueryRunner[Any]):

@@ -208,7 +208,8 @@ class SchedulingWorld:
             query_id: self.now - self.queue.entries[query_id].free_since
             for query_id in self.queue.candidates()
         }
-        chosen = choose(self.runtime.candidates(waited, self.now), 100)
+        best = choose(self.runtime.candidates(waited, self.now), 100)
+        chosen = None if best is None else best.query_id
         together = self.queue.round(self.now, others=chosen is not None)
         if together:
             self.commit(together)

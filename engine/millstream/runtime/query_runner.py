@@ -16,7 +16,7 @@ ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Generic
@@ -284,16 +284,18 @@ class QueryRunner(Generic[Batch]):
         if not self.dirty:
             self.dirty = moved > 0 or result.productive
             self.dirty_since = now
-        self._deliver(runner, result)
+        self._deliver(runner, result, soon=self.log.commits_together and self._due(now))
         runner.watermark.ran(result, held=self.collector.holds)
         return moved > 0
 
-    def _deliver(self, runner: SubTopologyRunner[Batch], result: RunResult[Batch]) -> None:
+    def _deliver(
+        self, runner: SubTopologyRunner[Batch], result: RunResult[Batch], *, soon: bool
+    ) -> None:
         if result.problems:
             self.metrics.problems += len(result.problems)
             self.report(self.spec.query_id, result.problems)
         self.metrics.records_out += sum(output.count for output in result.outputs)
-        self.collector.deliver(result.outputs, result.kept)
+        self.collector.deliver(result.outputs, result.kept, soon=soon)
         if self.spec.transient:
             self._forget_consumed()
 
@@ -377,10 +379,6 @@ class QueryRunner(Generic[Batch]):
     def positions(self) -> dict[TopicPartition, int]:
         """How far each input partition is processed."""
         return self.runners.positions()
-
-    def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
-        """See `SubTopologyRunner.end_at`."""
-        self.runners.end_at(bounds)
 
     @property
     def buffered(self) -> int:

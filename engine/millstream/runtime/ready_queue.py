@@ -29,7 +29,7 @@ Comparing all would cost the square of their number when one record is read by a
 ROUND_MAX = 64
 """The most queries of one commit round. The others can be processed meanwhile."""
 ROUND_WAIT_MS = 10
-"""How long a commit that is due waits for others, if there are queries to run meanwhile."""
+"""How long a commit that is due waits for others, if there are brief runs to do meanwhile."""
 
 Readers = dict[str, dict[str, None]]
 """The queries that have subscribed to a name."""
@@ -189,7 +189,7 @@ class ReadyQueue:
 
     def round(self, now: int, *, others: bool, without: Container[str] = ()) -> list[str]:
         """The queries to commit together now, the oldest first: none while a round is under way, or
-        while there are `others` to run and more may still join."""
+        while there are `others` to run briefly, which may join it."""
         if self._in_round:
             return []
         due = [query_id for query_id in self._due if query_id not in without]

@@ -55,26 +55,36 @@ class RecordCollector(Generic[Batch]):
         """Whether outputs are buffered for the commit."""
         return not self.spec.transient and self.spec.guarantee is Guarantee.EXACTLY_ONCE
 
-    def deliver(self, outputs: Sequence[Appended[Batch]], kept: int) -> None:
-        """Collect the outputs of a run, and note how many bytes the executor has buffered."""
+    def deliver(self, outputs: Sequence[Appended[Batch]], kept: int, *, soon: bool) -> None:
+        """Collect the outputs of a run, and note how many bytes the executor has buffered. `soon`:
+        the next step commits, so outputs can wait for it and save a transaction, except those that
+        another sub-topology reads before."""
         self.kept += kept
         if self.spec.transient:
             self.hand_out(outputs)
         elif self.holds:
             self.pending.extend(outputs)
+        elif soon or self.pending:
+            inner, outer = self._parted(outputs)
+            self.pending.extend(outer)
+            if inner:
+                self.writer.append(inner)
         elif outputs:
             self.writer.append(outputs)
 
     def hand_out(self, outputs: Iterable[Appended[Batch]]) -> None:
         """Deliver a transient query's outputs to its client; outputs between its sub-topologies go
         through the log."""
-        outputs = tuple(outputs)
-        inner = tuple(output for output in outputs if output.topic in self.spec.repartitions)
-        outer = tuple(output for output in outputs if output.topic not in self.spec.repartitions)
+        inner, outer = self._parted(tuple(outputs))
         if inner:
             self.writer.append(inner)
         if outer and self.spec.on_outputs is not None:
             self.spec.on_outputs(outer)
+
+    def _parted(self, outputs: Sequence[Appended[Batch]]) -> tuple[list[Appended[Batch]], ...]:
+        """The outputs on repartition topics, and the others."""
+        inner = [output for output in outputs if output.topic in self.spec.repartitions]
+        return inner, [output for output in outputs if output.topic not in self.spec.repartitions]
 
     def transact(
         self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]

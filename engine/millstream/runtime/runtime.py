@@ -221,6 +221,7 @@ class Runtime(Generic[Batch]):
                 execution.spec.priority,
                 waited[query_id],
                 execution.dirty and wake_at(execution, now) == now,
+                execution.spec.users_functions,
             )
             for query_id, execution in known
             if execution is not None
@@ -282,7 +283,7 @@ class Runtime(Generic[Batch]):
         exist; without any, the log's ends."""
         execution = self._queries.get(query_id)
         if execution is not None:
-            execution.end_at(bounds)
+            execution.runners.end_at(bounds)
 
     def reached(self, query_id: str) -> Reached | None:
         """How far a query has read; None where it does not run here."""

@@ -19,19 +19,30 @@ SHARE = 10
 REST_MS_MAX = 5_000
 
 
+BRIEF_RECORDS = 1_000
+"""A run over this many records or fewer takes about as long as a commit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A query that no thread works on. `buffered`: records that it could process at once; `due`:
-    its commit is due; a higher `priority` is sooner."""
+    its commit is due; a higher `priority` is sooner; `slow`: it calls user functions."""
 
     query_id: str
     buffered: int = 0
     priority: int = 0
     waited_ms: int = 0
     due: bool = False
+    slow: bool = False
+
+    @property
+    def brief(self) -> bool:
+        """Whether its run is short enough for commits to wait for it, and to be made together with
+        its commit."""
+        return self.buffered <= BRIEF_RECORDS and not self.slow
 
 
-def choose(candidates: Iterable[Candidate], full: int) -> str | None:
+def choose(candidates: Iterable[Candidate], full: int) -> Candidate | None:
     """The query to work on next: one that starves, else one whose commit is due, else the one
     with most to do, else the one of the highest priority, else the one that has waited longest.
 
@@ -44,8 +55,7 @@ def choose(candidates: Iterable[Candidate], full: int) -> str | None:
         amount = min(one.buffered, full).bit_length()
         return starved, one.due, amount, one.priority, one.waited_ms
 
-    best = max(candidates, key=urgency, default=None)
-    return None if best is None else best.query_id
+    return max(candidates, key=urgency, default=None)
 
 
 def next_batch(size: int, full: int, records: int, took_ms: int, good_ms: int) -> int:

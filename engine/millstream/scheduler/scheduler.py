@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from millstream.log.watchers import News
 from millstream.runtime.ready_queue import ReadyQueue
 from millstream.runtime.runtime import Runtime
-from millstream.runtime.scheduling import choose
+from millstream.runtime.scheduling import Candidate, choose
 from millstream.runtime.spec import Step
 
 TIMED_WAIT_MS_MAX = 500
@@ -113,16 +113,17 @@ class Scheduler:
 
     def _take(self, now: int) -> Taken | None:
         chosen = self._choose(now)
-        together = self._queue.round(now, others=chosen is not None, without=self._waiters)
+        company = chosen is not None and chosen.brief
+        together = self._queue.round(now, others=company, without=self._waiters)
         if together:
             self._queue.take_round(together)
             return Taken(tuple(together), commits=True)
         if chosen is None:
             return None
-        self._queue.take(chosen)
-        return Taken((chosen,))
+        self._queue.take(chosen.query_id)
+        return Taken((chosen.query_id,))
 
-    def _choose(self, now: int) -> str | None:
+    def _choose(self, now: int) -> Candidate | None:
         self._synchronise()
         self._queue.fire(now)
         waited = {

@@ -53,7 +53,21 @@ def test_a_lone_record_goes_through_at_once_at_least_once() -> None:
     bench.rest()
     bench.send(7)
     assert bench.instance.step(bench.now).progress
+    assert bench.rows() == [], "the next step commits, and carries the row along"
+    assert bench.instance.step(bench.now).progress
     assert bench.rows() == [(7, (1, "v0"))]
+
+
+def test_at_least_once_outputs_do_not_wait_for_a_later_commit() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.executor(LONE))], guarantee=AT_LEAST)
+    bench.rest()
+    bench.send(7)
+    while bench.instance.step(bench.now).progress:
+        pass
+    bench.send(8)
+    assert bench.instance.step(bench.now).progress
+    assert bench.rows() == [(7, (1, "v0")), (8, (1, "v0"))]
 
 
 def test_exactly_once_outputs_wait_for_the_commit() -> None:

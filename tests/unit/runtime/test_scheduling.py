@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.runtime.scheduling import (
+    BRIEF_RECORDS,
     STARVED_MS,
     USERS_RUN_MS,
     Candidate,
@@ -16,25 +17,31 @@ from tests.unit.runtime.queries import LONE, Bench
 FULL = 1000
 
 
+def chosen(candidates: tuple[Candidate, ...]) -> str | None:
+    """The query that is chosen."""
+    best = choose(candidates, FULL)
+    return None if best is None else best.query_id
+
+
 def test_no_candidates_no_choice() -> None:
     assert choose((), FULL) is None
 
 
 def test_the_query_with_most_work_goes_first() -> None:
-    assert choose((Candidate("a", 10), Candidate("b", 100), Candidate("c", 1)), FULL) == "b"
+    assert chosen((Candidate("a", 10), Candidate("b", 100), Candidate("c", 1))) == "b"
 
 
 def test_alike_amounts_leave_it_to_the_priority() -> None:
-    assert choose((Candidate("a", 700), Candidate("b", 600, priority=1)), FULL) == "b"
-    assert choose((Candidate("a", 9 * FULL), Candidate("b", FULL, priority=1)), FULL) == "b"
+    assert chosen((Candidate("a", 700), Candidate("b", 600, priority=1))) == "b"
+    assert chosen((Candidate("a", 9 * FULL), Candidate("b", FULL, priority=1))) == "b"
 
 
 def test_then_the_query_that_has_waited_longest() -> None:
-    assert choose((Candidate("a", 9, waited_ms=3), Candidate("b", 9, waited_ms=4)), FULL) == "b"
+    assert chosen((Candidate("a", 9, waited_ms=3), Candidate("b", 9, waited_ms=4))) == "b"
 
 
 def test_a_commit_that_is_due_comes_before_records() -> None:
-    assert choose((Candidate("a", FULL), Candidate("b", due=True)), FULL) == "b"
+    assert chosen((Candidate("a", FULL), Candidate("b", due=True))) == "b"
 
 
 @settings(max_examples=30)
@@ -56,10 +63,16 @@ def test_no_query_starves(queries: list[tuple[int, int, bool]], threads: int) ->
                 for number, since in free_since.items()
                 if since <= now
             ]
-            chosen = choose(candidates, FULL)
-            if chosen is not None:
-                free_since[int(chosen)] = now + slice_ms
+            best = chosen(tuple(candidates))
+            if best is not None:
+                free_since[int(best)] = now + slice_ms
         assert all(now - since <= longest for since in free_since.values())
+
+
+def test_what_commits_may_wait_for() -> None:
+    assert Candidate("a", BRIEF_RECORDS).brief
+    assert not Candidate("a", BRIEF_RECORDS + 1).brief
+    assert not Candidate("a", 1, slow=True).brief
 
 
 def test_batches_fit_the_time_they_take() -> None:
