@@ -15,6 +15,7 @@ from millstream.log.kafka.intake import News, PartitionChunk
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import raw_batch
+from millstream.model.errors import UnavailableError
 
 PLACE = ("t", 0)
 END = KafkaError(KafkaError._PARTITION_EOF)
@@ -167,3 +168,19 @@ def test_two_threads_read_a_partition_from_different_places(opened: Opened) -> N
     for thread in threads:
         thread.join()
     assert found == {0: [0, 5], 5: [5]}
+
+
+class Broken(Given):
+    """Fails as no client does."""
+
+    def take(self, _seconds: float) -> Sequence[PartitionChunk]:
+        raise RuntimeError("a fault of the program")
+
+
+def test_a_fault_in_the_polling_thread_is_told_to_readers(opened: Opened) -> None:
+    made = opened(Broken(), Given(records(5), News(END, 6)), written=6)
+    with pytest.raises(UnavailableError) as raised:
+        made.wait_and_read(*PLACE, 5, 1)
+    assert "a fault of the program" in str(raised.value.detail)
+    # The next read starts another thread.
+    assert made.wait_and_read(*PLACE, 5, 1).batch["offset"].to_pylist() == [5]

@@ -58,6 +58,10 @@ _CONSUMER: Settings = {
     "fetch.wait.max.ms": 100,
 }
 _PRODUCER: Settings = {
+    # A broker refuses the next transaction of a producer for some milliseconds after a commit. The
+    # producer asks again after this time, which doubles from try to try, up to the second one.
+    "retry.backoff.ms": 2,
+    "retry.backoff.max.ms": 100,
     "enable.idempotence": True,
     "acks": "all",
     "compression.type": "lz4",

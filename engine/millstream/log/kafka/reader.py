@@ -276,6 +276,9 @@ class KafkaReader:
             self._fail(translated(error, "read from Kafka"))
         except MillstreamError as error:
             self._fail(error)
+        except Exception as error:
+            # Its readers would wait for records that nobody fetches.
+            self._fail(UnavailableError("Cannot read from Kafka", detail=repr(error)))
 
     def _fail(self, failure: MillstreamError) -> None:
         with self._news:
