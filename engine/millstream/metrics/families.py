@@ -95,6 +95,30 @@ ENGINE: tuple[Family, ...] = (
         ("file",),
         _files,
     ),
+    of_engine(
+        "waiting_queries",
+        "gauge",
+        "Queries with work that wait for a processing thread.",
+        lambda m: m.instance.waiting,
+    ),
+    Histogram(
+        "millstream_commit_round_duration_seconds",
+        "Duration of the rounds in which queries over a file commit together.",
+        (),
+        lambda m: [((), m.instance.rounds)],
+    ),
+    of_engine(
+        "commit_round_commits_total",
+        "counter",
+        "Commits of queries in these rounds.",
+        lambda m: m.instance.round_commits,
+    ),
+    of_engine(
+        "commit_round_largest",
+        "gauge",
+        "The most queries in one round.",
+        lambda m: m.instance.largest_round,
+    ),
 )
 QUERY: tuple[Family, ...] = (
     Numbers(

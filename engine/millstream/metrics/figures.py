@@ -162,6 +162,19 @@ class ProcessMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class InstanceMetrics:
+    """What the queries of an instance share. `waiting`: the queries that wait for a thread now.
+    `rounds`: how often queries were committed together, and how long that took in nanoseconds;
+    `round_commits`: the commits of queries in these rounds; `largest_round`: the most in one. On
+    Kafka queries commit one by one, so there are no rounds."""
+
+    waiting: int = 0
+    rounds: Durations = field(default_factory=Durations)
+    round_commits: int = 0
+    largest_round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class BackfillMetrics:
     """The progress of one stage of a back-fill job: `done` of `total` records, or of Spark's tasks.
     `sink`: the stream or table that the job computes."""
@@ -182,6 +195,7 @@ class EngineMetrics:
     states: Mapping[str, int]
     process: ProcessMetrics
     backfills: tuple[BackfillMetrics, ...] = ()
+    instance: InstanceMetrics = InstanceMetrics()
 
     def query(self, query_id: str) -> QueryMetrics:
         """One query; raises KeyError if it does not exist."""

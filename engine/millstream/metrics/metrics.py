@@ -13,6 +13,7 @@ from millstream.metrics.figures import (
     BackfillMetrics,
     Commits,
     EngineMetrics,
+    InstanceMetrics,
     PartitionPosition,
     QueryMetrics,
     SubTopologyMetrics,
@@ -23,7 +24,7 @@ from millstream.metrics.sampling import SECOND_NS, WHOLE, Sampler, Samples, rate
 from millstream.push.push_queries import PushQueries
 from millstream.queries.processing_log import ProcessingLog
 from millstream.queries.statuses import activity, statuses, statuses_at
-from millstream.runtime.spec import QueryState, QueryStatus, SubTopologyStatus
+from millstream.runtime.spec import CommitRounds, QueryState, QueryStatus, SubTopologyStatus
 
 
 class Metrics:
@@ -85,6 +86,7 @@ class Metrics:
                 for watch in tuple(self._historical.backfills)
                 for stage in watch.stages()
             ),
+            instance=_instance(registry.driver.waiting, registry.runtime.rounds),
         )
 
     def _per_client(self, query: QueryMetrics) -> list[QueryMetrics]:
@@ -97,6 +99,10 @@ class Metrics:
 
     def _query(self, status: QueryStatus, samples: Samples) -> QueryMetrics:
         return query_metrics(status, samples, self._processing_log.counts(status.query_id))
+
+
+def _instance(waiting: int, rounds: CommitRounds) -> InstanceMetrics:
+    return InstanceMetrics(waiting, rounds.took, rounds.commits, rounds.largest)
 
 
 def query_metrics(

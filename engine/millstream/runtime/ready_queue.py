@@ -28,7 +28,7 @@ Comparing all would cost the square of their number when one record is read by a
 
 ROUND_MAX = 64
 """The most queries of one commit round. The others can be processed meanwhile."""
-ROUND_WAIT_MS = 10
+ROUND_WAIT_MS = 25
 """How long a commit that is due waits for others, if there are brief runs to do meanwhile."""
 
 Readers = dict[str, dict[str, None]]
@@ -186,6 +186,11 @@ class ReadyQueue:
         """Whether there is anything to take."""
         lanes = bool(self._lanes) or bool(self._throttled and not self._busy)
         return lanes or (bool(self._due) and not self._in_round)
+
+    @property
+    def length(self) -> int:
+        """The number of queries that are ready, or wait for a commit round."""
+        return len(self._throttled) + len(self._due) + sum(map(len, tuple(self._lanes.values())))
 
     def round(self, now: int, *, others: bool, without: Container[str] = ()) -> list[str]:
         """The queries to commit together now, the oldest first: none while a round is under way, or

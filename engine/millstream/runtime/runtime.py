@@ -28,6 +28,7 @@ from millstream.runtime.scheduling import (
     rest_ms,
 )
 from millstream.runtime.spec import (
+    CommitRounds,
     ExecutorSpec,
     Guarantee,
     Metrics,
@@ -79,6 +80,7 @@ class Runtime(Generic[Batch]):
         self._queries: dict[str, QueryRunner[Batch]] = {}
         self._next = 0
         self._changes = count(1)
+        self.rounds = CommitRounds()
         self.changes = 0
         """Another number whenever the set of queries has changed."""
 
@@ -271,12 +273,14 @@ class Runtime(Generic[Batch]):
     def commit_round(self, query_ids: Sequence[str], now: int) -> None:
         """Commit pending work of these queries in one transaction of the log. Each of them is
         flushed, and concluded, by itself: one that fails does not hold back the others."""
+        began = self._settings.stopwatch()
         queries = self._among(query_ids)
         prepared = [(query, query.prepare(now)) for query in queries]
         sent = [(query, part) for query, part in prepared if part is not None]
         results = self._log.transact_all([part for _, part in sent])
         for (query, _), result in zip(sent, results, strict=True):
             query.conclude(now, result)
+        self.rounds = self.rounds.plus(len(sent), self._settings.stopwatch() - began)
 
     def end_at(self, query_id: str, bounds: Mapping[TopicPartition, int]) -> None:
         """Have a query treat these offsets as the ends of its partitions, even if more records

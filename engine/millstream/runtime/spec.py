@@ -243,6 +243,22 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitRounds:
+    """The commit rounds of an instance: the commits of queries in them, the queries of the largest
+    one, and how long the rounds took. Frozen, so that other threads read a consistent set."""
+
+    commits: int = 0
+    largest: int = 0
+    took: Durations = field(default_factory=Durations)
+
+    def plus(self, queries: int, took: int) -> CommitRounds:
+        """These rounds and one more."""
+        return CommitRounds(
+            self.commits + queries, max(self.largest, queries), self.took.plus(took)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """`progress`: work was done, step again at once. Otherwise nothing will happen before `wake_at`
     (None: never) unless the log gets records or a query is added or resumed. `awaiting`: records on

@@ -89,6 +89,11 @@ class Driver:
         """Whether the queries run in threads of the driver."""
         return bool(self._threads)
 
+    @property
+    def waiting(self) -> int:
+        """The number of queries that wait for a thread of the driver."""
+        return self._scheduler.waiting if self.threaded else 0
+
     # ---- statements --------------------------------------------------------------------------
 
     def remove(self, query_id: str, *, commit: bool = True) -> None:

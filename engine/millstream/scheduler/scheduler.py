@@ -159,6 +159,12 @@ class Scheduler:
         return entry is not None and entry.taken
 
     @property
+    def waiting(self) -> int:
+        """The number of queries that wait for a thread."""
+        with self._woken:
+            return self._queue.length
+
+    @property
     def draining(self) -> bool:
         """Whether a caller waits until everything is processed and committed."""
         return self._drainers > 0

@@ -16,6 +16,7 @@ from millstream.metrics.families import FAMILIES, SECTIONS
 from millstream.metrics.figures import (
     Commits,
     EngineMetrics,
+    InstanceMetrics,
     PartitionPosition,
     ProcessMetrics,
     QueryMetrics,
@@ -95,13 +96,20 @@ def a_query(name: str = "CTAS_T_1") -> QueryMetrics:
 def an_engine(*queries: QueryMetrics) -> EngineMetrics:
     states = {state.value: 0 for state in QueryState}
     process = ProcessMetrics(5.0, 1.5, None, 4, {"log": 10, "state": 20})
-    return EngineMetrics(True, queries, {**states, "RESTORING": len(queries)}, process)
+    instance = InstanceMetrics(7, Durations().plus(3_000_000).plus(30_000_000), 12, 9)
+    states |= {"RESTORING": len(queries)}
+    return EngineMetrics(True, queries, states, process, instance=instance)
 
 
 def test_values() -> None:
     parsed = parse(exposition(an_engine(a_query())))
     query = {"query": "CTAS_T_1"}
     assert parsed.value("millstream_up") == 1
+    assert parsed.value("millstream_waiting_queries") == 7
+    assert parsed.value("millstream_commit_round_duration_seconds_count") == 2
+    assert parsed.value("millstream_commit_round_duration_seconds_bucket", le="0.005") == 1
+    assert parsed.value("millstream_commit_round_commits_total") == 12
+    assert parsed.value("millstream_commit_round_largest") == 9
     assert parsed.value("millstream_queries", state="RESTORING") == 1
     assert parsed.value("millstream_file_bytes", file="state") == 20
     assert parsed.value("millstream_query_records_in_total", **query) == 100

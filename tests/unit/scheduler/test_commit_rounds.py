@@ -127,3 +127,15 @@ def test_dropping_queries_whose_commits_are_due(db: Database) -> None:
         db.execute(f"DROP TABLE q{number} DELETE TOPIC;")
     db.wait()
     assert not db.engine.runtime.query_ids()
+
+
+def test_what_metrics_tell_of_rounds(db: Database) -> None:
+    before = db.metrics().instance
+    insert(db)
+    after = db.metrics()
+    commits = sum(query.commits.count for query in after.queries)
+    assert after.instance.round_commits == commits
+    assert 0 < after.instance.rounds.count <= commits
+    assert 1 <= after.instance.largest_round <= QUERIES
+    assert after.instance.rounds.total > before.rounds.total
+    assert after.instance.waiting == 0
