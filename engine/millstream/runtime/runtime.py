@@ -8,12 +8,12 @@ these does, except the read-only ones (`candidates`, `inputs`, `status`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Generic
 
-from millstream.log.log import Batch, Log, TopicPartition
+from millstream.log.log import Batch, Log, Participant, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
 from millstream.runtime.alignment import Lineage, Reached, lineage, reached_by, topics_of
@@ -271,15 +271,16 @@ class Runtime(Generic[Batch]):
         return self._log.commits_together
 
     def commit_round(self, query_ids: Sequence[str], now: int) -> None:
-        """Commit pending work of these queries in one transaction of the log. Each of them is
-        flushed, and concluded, by itself: one that fails does not hold back the others."""
+        """Commit pending work of these queries in one transaction of the log, or in several where
+        it is much. Each of them is flushed, and concluded, by itself: one that fails does not hold
+        back the others."""
         began = self._settings.stopwatch()
-        queries = self._among(query_ids)
-        prepared = [(query, query.prepare(now)) for query in queries]
-        sent = [(query, part) for query, part in prepared if part is not None]
-        results = self._log.transact_all([part for _, part in sent])
-        for (query, _), result in zip(sent, results, strict=True):
-            query.conclude(now, result)
+        prepared = [(query, query.prepare(now)) for query in self._among(query_ids)]
+        sent = [(query, participant) for query, participant in prepared if participant is not None]
+        for together in _within(sent, self._settings.max_pending_bytes):
+            results = self._log.transact_all([participant for _, participant in together])
+            for (query, _), result in zip(together, results, strict=True):
+                query.conclude(now, result)
         self.rounds = self.rounds.plus(len(sent), self._settings.stopwatch() - began)
 
     def end_at(self, query_id: str, bounds: Mapping[TopicPartition, int]) -> None:
@@ -329,3 +330,22 @@ class Runtime(Generic[Batch]):
             return self._queries[query_id]
         except KeyError:
             raise StatementError(f"There is no query {query_id}") from None
+
+
+_Sent = tuple[QueryRunner[Batch], Participant[Batch]]
+
+
+def _within(sent: Sequence[_Sent[Batch]], limit: int) -> Iterator[Sequence[_Sent[Batch]]]:
+    """The participants in order, cut so that none of the parts has more than `limit` bytes, unless
+    a single participant has. A long transaction would keep all others from the log."""
+    part: list[_Sent[Batch]] = []
+    size = 0
+    for query, participant in sent:
+        own = sum(output.bytes for output in participant.appended)
+        if part and size + own > limit:
+            yield part
+            part, size = [], 0
+        part.append((query, participant))
+        size += own
+    if part:
+        yield part

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.log.log import Fetched
+from millstream.log.log import Fetched, Participant, Result, Topic
 from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.runtime.ports import RunResult
@@ -334,3 +334,30 @@ def test_a_fenced_query_cannot_be_resumed() -> None:
 def test_nothing_to_run_never_wakes() -> None:
     step = Bench().instance.step(0)
     assert (step.progress, step.wake_at) == (False, None)
+
+
+@pytest.mark.parametrize(("limit", "parts"), [(1 << 20, [5]), (25, [2, 2, 1]), (1, [1] * 5)])
+def test_a_round_with_much_to_write_is_several_transactions(limit: int, parts: list[int]) -> None:
+    bench = Bench(settings=replace(SETTINGS, max_pending_bytes=limit))
+    names = [f"Q{number}" for number in range(5)]
+    for name in names:
+        job = Job(("in",), f"out of {name}")
+        bench.log.create_topic(Topic(job.target, 1))
+        bench.query([(job, bench.executor(job))], name)
+    bench.rest()
+    bench.send(7)
+    for name in names:
+        while bench.instance.advance(name, bench.now, commits=False).progress:
+            pass
+    sizes: list[int] = []
+    transact_all = bench.log.transact_all
+
+    def noting(participants: Sequence[Participant[Any]]) -> list[Result]:
+        sizes.append(len(participants))
+        return transact_all(participants)
+
+    bench.log.transact_all = noting  # type: ignore[method-assign]
+    bench.instance.commit_round(names, bench.now)
+    assert sizes == parts
+    assert [bench.rows(f"out of {name}") for name in names] == [[(7, "v0")]] * 5
+    assert (bench.instance.rounds.commits, bench.instance.rounds.largest) == (5, 5)
