@@ -12,6 +12,9 @@ from millstream.model.errors import MillstreamError
 from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
 from millstream.runtime.subtopology_runners import Flushed
 
+CARRIED_BYTES = 64 << 10
+"""Up to so much a transaction costs more than what it writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[Batch]):
@@ -57,14 +60,14 @@ class RecordCollector(Generic[Batch]):
 
     def deliver(self, outputs: Sequence[Appended[Batch]], kept: int, *, soon: bool) -> None:
         """Collect the outputs of a run, and note how many bytes the executor has buffered. `soon`:
-        the next step commits, so outputs can wait for it and save a transaction, except those that
-        another sub-topology reads before."""
+        the next step commits, so a few outputs can wait for it and save a transaction, except those
+        that another sub-topology reads before."""
         self.kept += kept
         if self.spec.transient:
             self.hand_out(outputs)
         elif self.holds:
             self.pending.extend(outputs)
-        elif soon or self.pending:
+        elif self.pending or (soon and sum(output.bytes for output in outputs) <= CARRIED_BYTES):
             inner, outer = self._parted(outputs)
             self.pending.extend(outer)
             if inner:

@@ -10,6 +10,7 @@ from millstream.log.log import Fetched, Participant, Result, Topic
 from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.runtime.ports import RunResult
+from millstream.runtime.record_collector import CARRIED_BYTES
 from millstream.runtime.runtime import QueryState
 from tests.simulation.pure import Disk, Job
 from tests.unit.runtime.queries import (
@@ -68,6 +69,15 @@ def test_at_least_once_outputs_do_not_wait_for_a_later_commit() -> None:
     bench.send(8)
     assert bench.instance.step(bench.now).progress
     assert bench.rows() == [(7, (1, "v0")), (8, (1, "v0"))]
+
+
+def test_many_at_least_once_outputs_are_not_carried_by_the_commit() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.executor(LONE))], guarantee=AT_LEAST)
+    bench.rest()
+    bench.send(*range(CARRIED_BYTES // 10 + 1))
+    assert bench.instance.step(bench.now).progress
+    assert len(bench.rows()) == CARRIED_BYTES // 10 + 1
 
 
 def test_exactly_once_outputs_wait_for_the_commit() -> None:
