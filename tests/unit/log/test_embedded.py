@@ -14,6 +14,7 @@ import pytest
 
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Outcome, Topic
+from millstream.log.logfile import STATE_BLOCK_BYTES
 from millstream.log.stored import Segment, Stored, plan_insertion
 from millstream.model.batch import NUMBERED_SCHEMA, raw_batch
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
@@ -347,3 +348,32 @@ def test_a_closed_log_says_so(tmp_path: Path) -> None:
         with pytest.raises(UnavailableError, match="closed"):
             call()
     assert log.maintain() is False
+
+
+def block_sizes(log: EmbeddedLog) -> dict[str, int]:
+    sql = "SELECT database_name, block_size FROM pragma_database_size()"
+    return dict(log.connection.cursor().execute(sql).fetchall())
+
+
+def test_the_indexes_of_small_tables_take_little_memory(tmp_path: Path) -> None:
+    log = EmbeddedLog.open(tmp_path / "a.log")
+    log.attach_state(tmp_path / "a.state")
+    assert block_sizes(log)["state"] == STATE_BLOCK_BYTES
+    cursor = log.connection.cursor()
+    for number in range(50):
+        cursor.execute(f"CREATE TABLE state.t{number} (k BIGINT PRIMARY KEY)")
+        cursor.execute(f"INSERT INTO state.t{number} VALUES (1)")
+    sql = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'ART_INDEX'"
+    ((used,),) = cursor.execute(sql).fetchall()
+    assert 0 < used <= 50 * STATE_BLOCK_BYTES
+    log.close()
+
+
+def test_a_state_of_larger_blocks_is_opened_as_it_is(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "a.state", config={"default_block_size": 262_144}) as made:
+        made.execute("CREATE TABLE t AS SELECT 7 AS n")
+    log = EmbeddedLog.open(tmp_path / "a.log")
+    log.attach_state(tmp_path / "a.state")
+    assert block_sizes(log)["state"] == 262_144
+    assert log.connection.cursor().execute("SELECT n FROM state.t").fetchall() == [(7,)]
+    log.close()
