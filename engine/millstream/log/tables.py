@@ -100,31 +100,29 @@ def count_opening(cursor: duckdb.DuckDBPyConnection) -> None:
 
 def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
     """All topics, with their bounds derived from the records."""
+    segments: dict[int, list[Segment]] = {}
+    for topic_id, number, first, has in cursor.execute(
+        "SELECT topic, number, first, headers FROM log.segments ORDER BY topic, number"
+    ).fetchall():
+        segments.setdefault(topic_id, []).append(Segment(number, tuple(first), headers=has))
+    starts: dict[int, dict[int, int]] = {}
+    for topic_id, part, start in cursor.execute(
+        "SELECT topic, part, max(first) FROM log.starts GROUP BY ALL"
+    ).fetchall():
+        starts.setdefault(topic_id, {})[part] = start
     loaded = {}
     topics = cursor.execute("SELECT * FROM log.topics ORDER BY name").fetchall()
     for topic_id, name, partitions, replicas, config, numbered in topics:
-        rows = cursor.execute(
-            "SELECT number, first, headers FROM log.segments WHERE topic = ? ORDER BY number",
-            [topic_id],
-        ).fetchall()
-        segments = [Segment(number, tuple(first), headers=has) for number, first, has in rows]
+        own = starts.get(topic_id, {})
         stored = Stored(
             topic_id,
             Topic(name, partitions, replicas, dict(config), str(topic_id), numbered),
-            tuple(segments),
-            starts=_starts(cursor, topic_id, partitions),
-            ends=segments[-1].first,
+            tuple(segments[topic_id]),
+            starts=tuple(own.get(partition, 0) for partition in range(partitions)),
+            ends=segments[topic_id][-1].first,
         )
         loaded[name] = _measure_last(cursor, stored)
     return loaded
-
-
-def _starts(cursor: duckdb.DuckDBPyConnection, topic_id: int, partitions: int) -> tuple[int, ...]:
-    rows = cursor.execute(
-        "SELECT part, max(first) FROM log.starts WHERE topic = ? GROUP BY part", [topic_id]
-    ).fetchall()
-    starts = dict(rows)
-    return tuple(starts.get(partition, 0) for partition in range(partitions))
 
 
 def _measure_last(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> Stored:
