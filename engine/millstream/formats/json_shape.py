@@ -91,9 +91,15 @@ def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
     """The shapes of sample records; None if none of them can be read fast."""
     patterns: dict[str, Any] = {}
     names = Names()
+    seen: set[object] = set()
     for sample in samples:
         try:
             record = first_value(sample, _DECODER)
+            likeness = _likeness(record)
+            if likeness in seen:
+                continue
+            if likeness is not None:
+                seen.add(likeness)
             if layout.wrapped:
                 pattern, found = _object(record, layout.columns, set(layout.wanted))
             elif layout.wanted:
@@ -115,6 +121,16 @@ def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
     # Names of fields are escaped in a pattern, so that no placeholder in them is replaced.
     compact = pattern.replace(GAP, "").replace(TEXT, PLAIN_TEXT)
     return Shapes(pattern, compact, f"^(?P<first>{first})", names, fields)
+
+
+def _likeness(record: Any) -> tuple[tuple[str, type], ...] | None:
+    """Flat records of one likeness have one shape: of a value that is not nested, a shape has the
+    kind alone. None for other records."""
+    if not isinstance(record, Pairs):
+        return None
+    if any(isinstance(value, list | tuple) for _, value in record):
+        return None
+    return tuple((name, type(value)) for name, value in record)
 
 
 def _flat_fields(record: Pairs, layout: Layout, names: Names) -> tuple[FlatField, ...]:
