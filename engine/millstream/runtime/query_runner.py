@@ -82,7 +82,7 @@ class QueryRunner(Generic[Batch]):
         self.topics = {topic.name: topic for topic in spec.topics}
         self.subscription = spec.subscription
         self.dirty = False
-        self.prepared: Prepared[Batch] | None = None
+        self.prepared: tuple[Prepared[Batch], Participant[Batch]] | None = None
         """What it contributes to the commit round that is under way."""
         self.dirty_since = 0
         self.last_commit = 0
@@ -344,19 +344,18 @@ class QueryRunner(Generic[Batch]):
         nothing is pending or if that failed."""
         if self.pending:
             self._guarded(now, self._prepare)
-        if self.prepared is None:
-            return None
-        return self.collector.participant(self.prepared.records, self.prepared.positions)
+        return None if self.prepared is None else self.prepared[1]
 
     def _prepare(self, _now: int) -> bool:
-        self.prepared = self._flush()
+        prepared = self._flush()
+        participant = self.collector.participant(prepared.records, prepared.positions)
+        self.prepared = prepared, participant
         return True
 
     def conclude(self, now: int, result: Result) -> None:
         """End a commit round: with its outcome, or with the error of this query's transaction."""
-        prepared, self.prepared = self.prepared, None
-        assert prepared is not None
-
+        assert self.prepared is not None
+        (prepared, _), self.prepared = self.prepared, None
         self._guarded(now, lambda now: self._conclude(now, prepared, result))
 
     def _transact(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from millstream.log.log import Fetched, Participant, Result, Topic
+from millstream.log.simulated import Fault
 from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.runtime.ports import RunResult
@@ -371,3 +372,26 @@ def test_a_round_with_much_to_write_is_several_transactions(limit: int, parts: l
     assert sizes == parts
     assert [bench.rows(f"out of {name}") for name in names] == [[(7, "v0")]] * 5
     assert (bench.instance.rounds.commits, bench.instance.rounds.largest) == (5, 5)
+
+
+def test_a_query_that_cannot_open_its_writer_is_not_in_the_round() -> None:
+    bench = Bench()
+    names = ["Q0", "Q1"]
+    for name in names:
+        job = Job(("in",), f"out of {name}")
+        bench.log.create_topic(Topic(job.target, 1))
+        bench.query([(job, bench.executor(job))], name)
+    bench.rest()
+    bench.send(7)
+    for name in names:
+        while bench.instance.advance(name, bench.now, commits=False).progress:
+            pass
+    bench.instance._queries["Q0"].collector._writer = None
+    bench.faults["writer"] = Fault.REQUEST_LOST
+    bench.instance.commit_round(names, bench.now)
+    assert [bench.rows(f"out of {name}") for name in names] == [[], [(7, "v0")]]
+    assert "not answered" in bench.status("Q0").error
+    bench.faults.clear()
+    bench.now += 1000
+    bench.rest()
+    assert bench.rows("out of Q0") == [(7, "v0")]
