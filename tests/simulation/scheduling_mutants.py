@@ -123,7 +123,7 @@ class HalvesTwice(InterruptedLog):
     def transact_all(self, participants: Sequence[Participant[Any]]) -> list[Result]:
         results = super().transact_all(participants)
         if any(result is not Outcome.COMMITTED for result in results):
-            super().transact_all(participants[:1])
+            super().transact_all(participants)
         return results
 
 
@@ -132,9 +132,6 @@ class SentThoughFailed(QueryRunner[Any]):
 
     def prepare(self, now: int) -> Participant[Any] | None:
         early = self.pending and self.collector.participant((), self.positions())
-        if early:
-            early = replace(early, appended=tuple(early.appended))
-        self.failed = False
         prepared = super().prepare(now)
         self.failed = prepared is None and bool(early)
         return early if self.failed and early else prepared

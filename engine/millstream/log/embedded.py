@@ -386,7 +386,10 @@ class EmbeddedLog:
                 more, following = with_arrivals(part.appended, following)
                 numbered += more
             insertions = self._contents.plan(numbered)
-            moves = {part.group: part.positions for part in parts if part.positions}
+            moves: dict[str, Mapping[TopicPartition, int]] = {}
+            for part in parts:
+                if part.positions:
+                    moves[part.group] = {**moves.get(part.group, {}), **part.positions}
             if not insertions and not moves:
                 return
             with self._file.change() as cursor:

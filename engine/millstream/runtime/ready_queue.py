@@ -190,7 +190,7 @@ class ReadyQueue:
     @property
     def length(self) -> int:
         """The number of queries that are ready, or wait for a commit round."""
-        return len(self._throttled) + len(self._due) + sum(map(len, tuple(self._lanes.values())))
+        return len(self._throttled) + len(self._due) + sum(map(len, self._lanes.values()))
 
     def round(self, now: int, *, others: bool, without: Container[str] = ()) -> list[str]:
         """The queries to commit together now, the oldest first: none while a round is under way, or

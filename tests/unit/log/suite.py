@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -258,3 +260,12 @@ CHECKS = (
     check_written_end,
     check_joining_alone,
 )
+
+
+def run(program: str, path: Path) -> str:
+    """What a program prints that runs in a process of its own, with a path as its argument."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from millstream.log.stored import Segment, Stored, plan_insertion
 from millstream.model.batch import NUMBERED_SCHEMA, raw_batch
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 from tests.patience import PATIENCE_S
+from tests.unit.log.suite import run
 
 KILOBYTE = b"x" * 1000
 IN_ANOTHER_PROCESS = """
@@ -93,14 +92,6 @@ assert log.end_offset("t", 0) == done * 10 and log.positions("g") == {("t", 0): 
 log.writer("w").transact("g", [Appended("t", 0, batch, 10)], {("t", 0): done + 1})
 log.close()
 """
-
-
-def run(program: str, path: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def records(count: int, value: bytes = b"v") -> pa.Table:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -21,7 +19,7 @@ from millstream.log.simulated import SimulatedLog
 from millstream.log.watchers import News
 from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError, StatementError, UnavailableError
-from tests.patience import PATIENCE_S
+from tests.unit.log.suite import run
 
 COMMITTED = Outcome.COMMITTED
 
@@ -244,15 +242,17 @@ assert [log.end_offset(name, 0) for name in ("a", "b", "c")] == [3000, 3000, 300
 
 
 def test_a_full_disk_takes_nothing_from_anyone(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path / "a.log")],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "['E-LOG-FULL', 'E-LOG-FULL', 'E-LOG-FULL']\n"
+    printed = run(FULL, tmp_path / "a.log")
+    assert printed == "['E-LOG-FULL', 'E-LOG-FULL', 'E-LOG-FULL']\n"
+
+
+def test_two_writers_that_move_positions_of_one_group(log: EmbeddedLog) -> None:
+    round_ = [
+        Participant(log.writer(f"w{partition}"), "g", (), {("shared", partition): 5})
+        for partition in range(2)
+    ]
+    assert log.transact_all(round_) == [COMMITTED] * 2
+    assert log.positions("g") == {("shared", 0): 5, ("shared", 1): 5}
 
 
 def test_a_round_is_one_by_one_where_a_writer_is_of_another_kind(log: EmbeddedLog) -> None:

@@ -347,10 +347,8 @@ def test_nothing_to_run_never_wakes() -> None:
     assert (step.progress, step.wake_at) == (False, None)
 
 
-@pytest.mark.parametrize(("limit", "parts"), [(1 << 20, [5]), (25, [2, 2, 1]), (1, [1] * 5)])
-def test_a_round_with_much_to_write_is_several_transactions(limit: int, parts: list[int]) -> None:
-    bench = Bench(settings=replace(SETTINGS, max_pending_bytes=limit))
-    names = [f"Q{number}" for number in range(5)]
+def with_due_commits(bench: Bench, names: Sequence[str]) -> None:
+    """Queries that copy the input to a topic of their own, and have copied a record."""
     for name in names:
         job = Job(("in",), f"out of {name}")
         bench.log.create_topic(Topic(job.target, 1))
@@ -360,6 +358,13 @@ def test_a_round_with_much_to_write_is_several_transactions(limit: int, parts: l
     for name in names:
         while bench.instance.advance(name, bench.now, commits=False).progress:
             pass
+
+
+@pytest.mark.parametrize(("limit", "parts"), [(1 << 20, [5]), (25, [2, 2, 1]), (1, [1] * 5)])
+def test_a_round_with_much_to_write_is_several_transactions(limit: int, parts: list[int]) -> None:
+    bench = Bench(settings=replace(SETTINGS, max_pending_bytes=limit))
+    names = [f"Q{number}" for number in range(5)]
+    with_due_commits(bench, names)
     sizes: list[int] = []
     transact_all = bench.log.transact_all
 
@@ -377,15 +382,7 @@ def test_a_round_with_much_to_write_is_several_transactions(limit: int, parts: l
 def test_a_query_that_cannot_open_its_writer_is_not_in_the_round() -> None:
     bench = Bench()
     names = ["Q0", "Q1"]
-    for name in names:
-        job = Job(("in",), f"out of {name}")
-        bench.log.create_topic(Topic(job.target, 1))
-        bench.query([(job, bench.executor(job))], name)
-    bench.rest()
-    bench.send(7)
-    for name in names:
-        while bench.instance.advance(name, bench.now, commits=False).progress:
-            pass
+    with_due_commits(bench, names)
     bench.instance._queries["Q0"].collector._writer = None
     bench.faults["writer"] = Fault.REQUEST_LOST
     bench.instance.commit_round(names, bench.now)
