@@ -50,16 +50,16 @@ def test_a_topic_that_is_deleted_gives_its_room_back() -> None:
 
 SMALL_PIECES = """
 import resource, sys
-import pyarrow as pa
 from millstream.log.tail import TailCache
+from millstream.model.batch import raw_batch
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 tail, before = TailCache(16 << 20), peak()
 for offset in range(20_000):
-    tail.add(("t", 0), offset, pa.table({"n": pa.array([offset])}))
-assert tail.find(("t", 0), 19_999, 20_000)["n"].to_pylist() == [19_999]
+    tail.add(("t", 0), offset, raw_batch([(b"k", b"v", offset)]))
+assert tail.find(("t", 0), 19_999, 20_000)["timestamp"].to_pylist() == [19_999]
 print(peak() - before)
 """
 
