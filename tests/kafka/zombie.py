@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
-from millstream.log.kafka.writer import KafkaWriter
+from millstream.log.kafka.transactions import Transactions
 from millstream.log.log import Appended, Outcome
 from tests.kafka.parties import TASKS, Protocol
 from tests.unit.log.suite import table_of
@@ -27,14 +27,14 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def hesitant(commit: Callable[[KafkaWriter, Producer], Outcome], asked: list[str]) -> Any:
+def hesitant(commit: Callable[[Transactions, Producer], Outcome], asked: list[str]) -> Any:
     """A commit that first waits for a line, if the last one requested that."""
 
-    def committed(writer: KafkaWriter, producer: Producer) -> Outcome:
+    def committed(transactions: Transactions, producer: Producer) -> Outcome:
         if asked[-1].endswith("?"):
             say("sent")
             sys.stdin.readline()
-        return commit(writer, producer)
+        return commit(transactions, producer)
 
     return committed
 
@@ -51,7 +51,7 @@ def main() -> None:
     writer = member.writer(member.assignment().epoch)
     say("joined")
     lines: list[str] = []
-    KafkaWriter._committed = hesitant(KafkaWriter._committed, lines)  # type: ignore[method-assign]
+    Transactions._committed = hesitant(Transactions._committed, lines)  # type: ignore[method-assign]
     while line := sys.stdin.readline().strip():
         lines.append(line)
         number = int(line.rstrip("?"))

@@ -8,8 +8,12 @@ attempts and holds back nobody else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from millstream.log.log import Batch, Outcome, Participant, Result
+
+Part = TypeVar("Part")
+"""What one writer contributes to a round."""
 
 
 def one_by_one(participants: Sequence[Participant[Batch]]) -> list[Result]:
@@ -27,8 +31,8 @@ def _alone(participant: Participant[Batch]) -> Result:
 
 
 def in_halves(
-    participants: Sequence[Participant[Batch]],
-    attempt: Callable[[Sequence[Participant[Batch]]], Outcome],
+    participants: Sequence[Part],
+    attempt: Callable[[Sequence[Part]], Outcome],
     shared: Callable[[Exception], bool],
 ) -> list[Result]:
     """The results of a round. `attempt` commits all or none, and raises where nothing was written;

@@ -159,8 +159,9 @@ class QueryRunner(Generic[Batch]):
     @property
     def pending(self) -> bool:
         """Whether it has something to commit in a commit round."""
-        running = self.state is QueryState.RUNNING
-        return self.dirty and running and not self.spec.transient and not self.pause_wanted
+        if self.state is not QueryState.RUNNING or self.spec.transient or self.pause_wanted:
+            return False
+        return self.dirty and not self.collector.large
 
     def due(self, now: int) -> bool:
         """Whether a commit round has to commit it now."""

@@ -14,6 +14,8 @@ from millstream.runtime.subtopology_runners import Flushed
 
 CARRIED_BYTES = 64 << 10
 """Up to so much a transaction costs more than what it writes."""
+ALONE_BYTES = 1 << 20
+"""From so much on outputs are committed alone: the other queries of a round would wait for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,20 @@ class RecordCollector(Generic[Batch]):
         """The same as a participant of a commit round."""
         return Participant(self.writer, self.spec.group, (*self.pending, *flushed), positions)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of output are buffered."""
+        return self.kept + sum(output.bytes for output in self.pending)
+
+    @property
+    def large(self) -> bool:
+        """Whether so much is buffered that it should not be committed with other queries."""
+        return self.size >= ALONE_BYTES
+
     def full(self, settings: RuntimeSettings) -> bool:
         """Whether enough is buffered to commit before the interval is over."""
-        waiting = self.kept + sum(output.bytes for output in self.pending)
         records = sum(output.count for output in self.pending)
-        return waiting > settings.max_pending_bytes or records > settings.max_pending_records
+        return self.size > settings.max_pending_bytes or records > settings.max_pending_records
 
     def settled(self) -> None:
         """Note that nothing is buffered any more."""

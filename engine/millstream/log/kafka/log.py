@@ -21,10 +21,13 @@ from millstream.log.kafka.client import (
 )
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember
+from millstream.log.kafka.member_writer import transact_all
 from millstream.log.kafka.patience import alone, sharing
+from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
-from millstream.log.kafka.writer import KafkaWriter, Seat, WriterContext
+from millstream.log.kafka.transactions import Transactions, WriterContext
+from millstream.log.kafka.writer import KafkaWriter, Seat
 from millstream.log.log import (
     AS_THE_CLUSTER,
     Fetched,
@@ -37,7 +40,6 @@ from millstream.log.log import (
 )
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import SoleMember
-from millstream.log.rounds import one_by_one
 from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 
@@ -86,6 +88,8 @@ class KafkaLog:
         self._context = WriterContext(
             servers, namespace, extra, self._topics.check, self._committed, self._appended
         )
+        self._pool = ProducerPool(self._open_transactions)
+        """The producers of the members."""
         self._lock = threading.Lock()
         self._closed = False
 
@@ -212,12 +216,19 @@ class KafkaLog:
         """Open the writer of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._context, patience=alone(size))
 
-    commits_together = False
-    """See `Log`: each writer has a producer of its own."""
+    @property
+    def commits_together(self) -> bool:
+        """See `Log`: the members of this process share their producers."""
+        return self._membership is not None
 
     def transact_all(self, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
-        """See `Log`; one after another."""
-        return one_by_one(participants)
+        """See `Log`."""
+        return transact_all(self._pool, participants)
+
+    def _open_transactions(self, number: int) -> Transactions:
+        assert self._membership is not None
+        identity = f"{self._membership.incarnation}.{number}"
+        return Transactions(identity, self._context, sharing())
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when other members use
@@ -239,6 +250,7 @@ class KafkaLog:
             leases,
             config,
             open_writer,
+            self._pool,
             lambda: self._watchers.call(changed(group)),
             membership.superseded,
             LagOf(asking, self._topics.look),
@@ -286,6 +298,7 @@ class KafkaLog:
                 member.close()
             for reader in tuple(self._readers):
                 reader.close()
+            self._pool.close()
 
     def _new_reader(self, shared: Callable[[Place], bool]) -> KafkaReader:
         made = KafkaReader(

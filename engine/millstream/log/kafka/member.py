@@ -31,7 +31,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
 from millstream.log.kafka.credentials import cause_of, member_of
 from millstream.log.kafka.lag import LagOf
-from millstream.log.kafka.member_writer import MemberWriter
+from millstream.log.kafka.member_writer import MemberWriter, PooledWriter
+from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.writer import KafkaWriter, Seat
 from millstream.log.log import Assignment, Lag
 from millstream.log.log import TopicPartition as Place
@@ -66,16 +67,19 @@ class KafkaMember:
         leases: str,
         config: Settings,
         open_writer: OpenWriter,
+        pool: ProducerPool,
         moved: Callable[[], None],
         superseded: Callable[[], bool],
         lag: LagOf,
     ) -> None:
-        """`leases`: the topic. `moved` is called, from the thread, whenever the assignment changes.
+        """`leases`: the topic. `open_writer`: for writers of large transactions, which do not use
+        the `pool`. `moved` is called, from the thread, whenever the assignment changes.
         `superseded`: see `Membership`."""
         self._group = group
         self._leases = leases
         self._config = config
         self._open_writer = open_writer
+        self._pool = pool
         self._moved = moved
         self._superseded = superseded
         self._lag = lag
@@ -111,12 +115,14 @@ class KafkaMember:
             self._settled = max(self._settled, epoch)
             self._news.notify_all()
 
-    def writer(self, epoch: int, *, size: int = 0) -> MemberWriter:
+    def writer(self, epoch: int, *, size: int = 0) -> MemberWriter | PooledWriter:
         """The writer for the assignment of `epoch`."""
         if self._fault is not None:
             raise self._fault
         seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
-        return MemberWriter(self, epoch, self._open_writer(seat, size))
+        if size:
+            return MemberWriter(self, epoch, self._open_writer(seat, size))
+        return PooledWriter(self, epoch, seat, self._pool)
 
     def lag(self, topic_partitions: Collection[Place]) -> Lag | None:
         """How far the whole group has read, if that was measured since the last call."""

@@ -1,4 +1,4 @@
-"""The writer of a member of a query's group on Kafka."""
+"""The writers of a member of a query's group on Kafka."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from millstream.log.kafka.writer import KafkaWriter
-from millstream.log.log import Appended, Assignment, Outcome
+from millstream.log.kafka.producer_pool import ProducerPool
+from millstream.log.kafka.transactions import Entry
+from millstream.log.kafka.writer import KafkaWriter, Seat, not_appended
+from millstream.log.log import Appended, Assignment, Outcome, Participant, Result
 from millstream.log.log import TopicPartition as Place
+from millstream.log.rounds import one_by_one
 from millstream.model.errors import FencedError, UnavailableError
 
 
@@ -26,7 +29,8 @@ class Holder(Protocol):
 
 
 class MemberWriter:
-    """`Writer` for a member's assignment at one epoch."""
+    """`Writer` for a member's assignment at one epoch, with a producer of its own: for transactions
+    that take long."""
 
     def __init__(self, member: Holder, epoch: int, writer: KafkaWriter) -> None:
         self._member = member
@@ -61,3 +65,89 @@ class MemberWriter:
     def close(self) -> None:
         """Give up the identity; idempotent."""
         self._writer.close()
+
+
+class PooledWriter:
+    """`Writer` for a member's assignment at one epoch, with the producers that all members of this
+    process share."""
+
+    def __init__(self, member: Holder, epoch: int, seat: Seat, pool: ProducerPool) -> None:
+        """Ends earlier transactions of unknown outcome; raises UnavailableError."""
+        self._member = member
+        self._epoch = epoch
+        self._seat = seat
+        self._pool = pool
+        self._closed = False
+        pool.resolve()
+
+    def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """See `MemberWriter`."""
+        outcome = self._carry_out(appended, {})
+        if outcome is not Outcome.COMMITTED:
+            raise not_appended(self._seat.group, outcome)
+
+    def transact(
+        self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+    ) -> Outcome:
+        """See `MemberWriter`."""
+        return self._carry_out(appended, positions)
+
+    def close(self) -> None:
+        """Write nothing more; idempotent."""
+        self._closed = True
+
+    def _carry_out(
+        self, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+    ) -> Outcome:
+        entry = self.entry(appended, positions)
+        if entry is None:
+            return Outcome.ABORTED
+        result = self.concluded(self._pool.carry_out([entry])[0])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def entry(
+        self, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+    ) -> Entry | None:
+        """What it contributes to a transaction; None when the assignment was lost. Raises
+        UnavailableError when it is closed, FencedError as `Holder.assignment` does."""
+        if self._closed:
+            raise UnavailableError(f"The writer of '{self._seat.group}' is closed")
+        if not self._member.holds(self._epoch):
+            return None
+        return self._seat.entry(appended, positions)
+
+    def concluded(self, result: Result) -> Result:
+        """What became of its entry. A producer of the pool is fenced only by its successor, or by a
+        coordinator that took it for dead."""
+        if not isinstance(result, FencedError):
+            return result
+        try:
+            self._member.assignment()
+        except FencedError as superseded:
+            return superseded
+        return Outcome.UNKNOWN
+
+
+def transact_all(pool: ProducerPool, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
+    """Carry out the transactions of members as one; others have producers of their own."""
+    results: dict[int, Result] = {}
+    entries: dict[int, tuple[PooledWriter, Entry]] = {}
+    for number, one in enumerate(participants):
+        if not isinstance(one.writer, PooledWriter):
+            results[number] = one_by_one([one])[0]
+            continue
+        try:
+            entry = one.writer.entry(one.appended, one.positions)
+        except Exception as error:
+            results[number] = error
+            continue
+        if entry is None:
+            results[number] = Outcome.ABORTED
+        else:
+            entries[number] = one.writer, entry
+    outcomes = pool.carry_out([entry for _, entry in entries.values()])
+    for (number, (writer, _)), outcome in zip(entries.items(), outcomes, strict=True):
+        results[number] = writer.concluded(outcome)
+    return [results[number] for number in range(len(participants))]

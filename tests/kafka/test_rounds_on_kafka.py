@@ -1,0 +1,208 @@
+"""Commit rounds on a real broker: the members of one process commit in one transaction, each in its
+own group, and one that cannot holds back nobody else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.kafka.member import KafkaMember
+from millstream.log.kafka.transactions import Transactions
+from millstream.log.log import Appended, Outcome, Participant, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.errors import StatementError, UnavailableError
+from tests.kafka.parties import Party, append, claims, numbers, until
+
+QUERIES = 5
+COMMITTED = Outcome.COMMITTED
+ONE = [frozenset({0})]
+
+
+class Queries:
+    """The only process of its service, with queries of one task."""
+
+    def __init__(self, party: Party) -> None:
+        self.log: KafkaLog = party.log("classic")
+        self.topic = party.topic()
+        self.groups = [f"query-{number}" for number in range(QUERIES)]
+        self.members: list[KafkaMember] = []
+        for group in self.groups:
+            member = self.log.join(group, 1)
+            assert isinstance(member, KafkaMember)
+            self.members.append(member)
+        for member in self.members:
+            until(lambda member=member: claims(member) == ONE)  # type: ignore[misc]
+
+    def participant(
+        self, number: int, value: int, appended: Sequence[Appended[Any]] = ()
+    ) -> Participant[Any]:
+        """A query that has read one partition of a topic that all of them read."""
+        member = self.members[number]
+        return Participant(
+            member.writer(member.assignment().epoch),
+            self.groups[number],
+            appended or (append(self.topic, value),),
+            {(self.topic, 1): value},
+        )
+
+    def round(self, first: int) -> list[Participant[Any]]:
+        return [self.participant(number, first + number) for number in range(QUERIES)]
+
+    def positions(self) -> list[int | None]:
+        place = (self.topic, 1)
+        return [self.log.positions(group, {place}).get(place) for group in self.groups]
+
+    def close(self) -> None:
+        for member in self.members:
+            member.close()
+        for group in self.groups:
+            self.log.forget_group(group)
+
+
+@pytest.fixture
+def queries(party: Party) -> Iterator[Queries]:
+    made = Queries(party)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes the producer of each commit."""
+    made: list[str] = []
+    committed = Transactions._committed
+
+    def noted(transactions: Transactions, producer: Producer) -> Outcome:
+        made.append(transactions.identity)
+        return committed(transactions, producer)
+
+    monkeypatch.setattr(Transactions, "_committed", noted)
+    return made
+
+
+def test_a_round_is_one_transaction(queries: Queries, commits: list[str]) -> None:
+    for first in (0, 10):
+        assert queries.log.transact_all(queries.round(first)) == [COMMITTED] * QUERIES
+    assert len(commits) == 2
+    assert len(set(commits)) == 1, "by one producer"
+    assert numbers(queries.log, queries.topic) == [*range(5), *range(10, 15)]
+    assert queries.positions() == list(range(10, 15))
+
+
+def test_one_whose_assignment_is_lost_takes_nothing_from_the_others(queries: Queries) -> None:
+    round_ = queries.round(0)
+    queries.members[3]._lose()
+    results = queries.log.transact_all(round_)
+    assert results == [COMMITTED] * 3 + [Outcome.ABORTED, COMMITTED]
+    assert numbers(queries.log, queries.topic) == [0, 1, 2, 4]
+    assert queries.positions() == [0, 1, 2, None, 4]
+
+
+def test_one_with_an_old_credential_is_found(queries: Queries) -> None:
+    """The process has not learned yet that its member was removed."""
+    round_ = queries.round(0)
+    seat = round_[2].writer._seat  # type: ignore[attr-defined]
+    old = seat.credential()
+    queries.members[2].close()
+    successor = queries.log.join(queries.groups[2], 1)
+    until(lambda: claims(successor) == ONE)
+    queries.members[2] = successor  # type: ignore[call-overload]
+    round_ = [queries.participant(number, number) for number in range(QUERIES)]
+    object.__setattr__(round_[2].writer, "_seat", type(seat)(seat.group, lambda: old, seat.lease))
+    results = queries.log.transact_all(round_)
+    assert results == [COMMITTED] * 2 + [Outcome.ABORTED] + [COMMITTED] * 2
+    assert numbers(queries.log, queries.topic) == [0, 1, 3, 4]
+    assert queries.positions() == [0, 1, None, 3, 4]
+
+
+def test_one_whose_record_is_refused_fails_alone(queries: Queries) -> None:
+    round_ = queries.round(0)
+    large = raw_batch([(b"k", random.Random(1).randbytes(11_000_000), 1)])
+    round_[1] = queries.participant(1, 1, (Appended(queries.topic, 0, large, 1),))
+    for _ in range(2):
+        results = queries.log.transact_all(round_)
+        assert isinstance(results.pop(1), StatementError)
+        assert results == [COMMITTED] * (QUERIES - 1)
+    assert numbers(queries.log, queries.topic) == [0, 2, 3, 4] * 2
+    assert queries.positions() == [0, None, 2, 3, 4]
+
+
+def test_one_whose_topic_is_gone_fails_alone(queries: Queries) -> None:
+    other = f"{queries.topic}-other"
+    queries.log.create_topic(Topic(other, 1))
+    round_ = queries.round(0)
+    round_[4] = queries.participant(4, 4, (append(other, 4),))
+    queries.log.delete_topic(other)
+    results = queries.log.transact_all(round_)
+    assert isinstance(results.pop(4), StatementError)
+    assert results == [COMMITTED] * (QUERIES - 1)
+    assert queries.positions() == [0, 1, 2, 3, None]
+
+
+def test_one_that_was_closed_fails_alone(queries: Queries) -> None:
+    round_ = queries.round(0)
+    round_[0].writer.close()
+    results = queries.log.transact_all(round_)
+    assert isinstance(results.pop(0), UnavailableError)
+    assert results == [COMMITTED] * (QUERIES - 1)
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["not committed", "committed"])
+def test_a_commit_in_doubt_is_in_doubt_for_all(
+    queries: Queries, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """Afterwards it is decided before anybody reads positions, and the others go on."""
+    assert queries.log.transact_all(queries.round(0)) == [COMMITTED] * QUERIES
+    committed = Transactions._committed
+
+    def lost(transactions: Transactions, producer: Producer) -> Outcome:
+        if written:
+            committed(transactions, producer)
+        return Outcome.UNKNOWN
+
+    monkeypatch.setattr(Transactions, "_committed", lost)
+    assert queries.log.transact_all(queries.round(10)) == [Outcome.UNKNOWN] * QUERIES
+    monkeypatch.undo()
+    queries.members[0].writer(queries.members[0].assignment().epoch)
+    assert queries.positions() == (list(range(10, 15)) if written else list(range(5)))
+    assert queries.log.transact_all(queries.round(20)) == [COMMITTED] * QUERIES
+    expected = [*range(5), *(range(10, 15) if written else ()), *range(20, 25)]
+    assert numbers(queries.log, queries.topic) == expected
+
+
+def test_a_fenced_producer_is_replaced(queries: Queries) -> None:
+    """As when the coordinator took the process for dead."""
+    round_ = queries.round(0)
+    assert queries.log.transact_all(round_) == [COMMITTED] * QUERIES
+    usurper = queries.log._open_transactions(0)
+    assert queries.log.transact_all(queries.round(10)) == [Outcome.UNKNOWN] * QUERIES
+    assert queries.log.transact_all(queries.round(20)) == [COMMITTED] * QUERIES
+    usurper.close()
+    assert numbers(queries.log, queries.topic) == [*range(5), *range(20, 25)]
+    assert queries.positions() == list(range(20, 25))
+
+
+def test_a_broker_that_does_not_answer_ends_the_round_at_once(
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not tried with each half: that would take as often as long."""
+    attempts: list[int] = []
+
+    def silent(*_: object, **__: object) -> None:
+        attempts.append(1)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "silence", False, False, True))
+
+    round_ = queries.round(0)
+    monkeypatch.setattr(Transactions, "_send", silent)
+    assert queries.log.transact_all(round_) == [Outcome.ABORTED] * QUERIES
+    assert len(attempts) == 1
+    monkeypatch.undo()
+    assert queries.log.transact_all(queries.round(5)) == [COMMITTED] * QUERIES
