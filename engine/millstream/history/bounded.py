@@ -140,6 +140,10 @@ class BoundedLog:
         """There is no group."""
         return True
 
+    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Refused."""
+        refuse()
+
     def forget_group(self, group: str) -> None:
         """Nothing is committed."""
 

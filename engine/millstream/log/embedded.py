@@ -40,6 +40,7 @@ from millstream.log.log import (
     TopicPartition,
     ends_one_by_one,
     of_places,
+    start_by_transaction,
 )
 from millstream.log.logfile import InDoubtError, LogFile
 from millstream.log.membership import SoleMember
@@ -261,6 +262,10 @@ class EmbeddedLog:
     def vacant(self, group: str) -> bool:
         """See `Log`; a group of one process has no members."""
         return True
+
+    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """See `Log`."""
+        start_by_transaction(self, group, positions)
 
     def forget_group(self, group: str) -> None:
         """See `Log`."""

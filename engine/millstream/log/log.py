@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from millstream.log.watchers import OnNews
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.event_time import NEVER
 
 Batch = TypeVar("Batch")
@@ -213,6 +213,25 @@ def ends_one_by_one(
     return ends
 
 
+def start_by_transaction(
+    log: Log[Batch], group: str, positions: Mapping[TopicPartition, int]
+) -> None:
+    """`start_group` of a log whose writers cost nothing."""
+    writer = log.writer(group)
+    outcome = writer.transact(group, (), positions)
+    writer.close()
+    if outcome is not Outcome.COMMITTED:
+        raise not_started(group, outcome)
+
+
+def not_started(group: str, outcome: Outcome) -> UnavailableError:
+    """The error for a group whose positions are not known to be committed."""
+    return UnavailableError(
+        f"Could not commit where '{group}' starts to read: the outcome is {outcome.value}",
+        hint="Try again.",
+    )
+
+
 def of_places(
     positions: Mapping[TopicPartition, int], topic_partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
@@ -336,6 +355,11 @@ class Log(Protocol[Batch]):
 
     def forget_group(self, group: str) -> None:
         """Drop a group's positions (its query was terminated)."""
+
+    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Commit the positions at which a group starts. The caller sees to it that it has no
+        members yet, which a log may not check. Raises UnavailableError when it is not known whether
+        they are committed."""
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[Batch]:
         """Open the writer of `identity`, fencing earlier ones. `size`: the approximate bytes of its

@@ -35,6 +35,7 @@ from millstream.log.log import (
     TopicPartition,
     ends_one_by_one,
     of_places,
+    start_by_transaction,
 )
 from millstream.log.membership import SoleMember
 from millstream.log.rounds import in_halves, one_by_one
@@ -222,6 +223,10 @@ class SimulatedLog(Generic[Batch]):
             return False
         self.positions(group)
         return True
+
+    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """See `Log`."""
+        start_by_transaction(self, group, positions)
 
     def forget_group(self, group: str) -> None:
         """See `Log`."""

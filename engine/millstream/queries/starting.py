@@ -270,6 +270,4 @@ def _commit_start_positions(
 ) -> None:
     """Commit the start positions. Otherwise a query that starts at the end of its source would
     start at a later end after a crash."""
-    writer = log.writer(query_id)
-    writer.transact(query_id, (), start_positions(log, topology, properties))
-    writer.close()
+    log.start_group(query_id, start_positions(log, topology, properties))

@@ -177,6 +177,23 @@ def check_transactions(subject: Subject, log: Log[Any]) -> None:
     assert log.positions("g") == {}
 
 
+def check_starting_a_group(subject: Subject, log: Log[Any]) -> None:
+    for name in ("t", "u"):
+        log.create_topic(Topic(name, 2))
+    log.start_group("g", {("t", 1): 7, ("u", 0): 0})
+    assert log.positions("g") == {("t", 1): 7, ("u", 0): 0}
+    assert log.positions("g", {("u", 0), ("u", 1)}) == {("u", 0): 0}
+    log.start_group("g", {})
+    assert log.positions("g") == {("t", 1): 7, ("u", 0): 0}
+    writer = log.writer("g")
+    assert writer.transact("g", [append(subject, [1])], {("t", 1): 9}) is Outcome.COMMITTED
+    assert log.positions("g")["t", 1] == 9
+    with pytest.raises(StatementError):
+        log.start_group("h", {("t", 2): 1})
+    assert log.positions("h") == {}
+    log.forget_group("g")
+
+
 def check_fencing(subject: Subject, log: Log[Any]) -> None:
     log.create_topic(Topic("t", 1))
     old, other = log.writer("w"), log.writer("other")
@@ -255,6 +272,7 @@ CHECKS = (
     check_append_and_read,
     check_deleted_topic_starts_again,
     check_transactions,
+    check_starting_a_group,
     check_fencing,
     check_truncate,
     check_written_end,

@@ -23,11 +23,27 @@ def cause_of(fault: KafkaError) -> KafkaError:
 def member_of(credential: object) -> bytes:
     """The member id that the brokers assigned to the owner of the credential; b"" before it has
     joined. The broker would take an empty id for the credential of a group without members."""
+    generation, _group, member, _rest = _parts(credential)
+    return member if generation > 0 else b""
+
+
+def of_no_member(credential: object, group: str) -> bytes:
+    """The credential for moving the positions of `group` while it has no members. Only a consumer
+    can make one, and only for its own group: `credential` is one of any group, made before its
+    consumer joined."""
+    generation, _group, member, rest = _parts(credential)
+    if generation > 0 or member:
+        raise StatementError("This is the credential of a member")
+    return _MAGIC + _GENERATION.pack(generation) + group.encode() + b"\0\0" + rest
+
+
+def _parts(credential: object) -> tuple[int, bytes, bytes, bytes]:
+    """Generation, group, member id, and the static name."""
     if not isinstance(credential, bytes) or not credential.startswith(_MAGIC):
         raise StatementError(
             "This version of confluent-kafka shows the credentials of members in another way",
             hint="Install the version that Millstream names.",
         )
     (generation,) = _GENERATION.unpack_from(credential, len(_MAGIC))
-    _group, member, *_ = credential[len(_MAGIC) + _GENERATION.size :].split(b"\0")
-    return member if generation > 0 else b""
+    group, member, rest = credential[len(_MAGIC) + _GENERATION.size :].split(b"\0", 2)
+    return generation, group, member, rest

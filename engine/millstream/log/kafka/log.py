@@ -9,6 +9,7 @@ from contextlib import suppress
 from weakref import WeakSet
 
 import pyarrow as pa
+from confluent_kafka import Consumer
 
 from millstream.log.kafka.asking import PAUSE
 from millstream.log.kafka.client import (
@@ -19,6 +20,7 @@ from millstream.log.kafka.client import (
     lag_config,
     member_config,
 )
+from millstream.log.kafka.credentials import of_no_member
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.member_writer import transact_all
@@ -26,17 +28,20 @@ from millstream.log.kafka.patience import alone, sharing
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
-from millstream.log.kafka.transactions import Transactions, WriterContext
+from millstream.log.kafka.transactions import Entry, Transactions, WriterContext
 from millstream.log.kafka.writer import KafkaWriter, Seat
 from millstream.log.log import (
     AS_THE_CLUSTER,
     Fetched,
     Member,
+    Outcome,
     Participant,
     Reader,
     Result,
     Topic,
     Writer,
+    not_started,
+    start_by_transaction,
 )
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import SoleMember
@@ -86,11 +91,19 @@ class KafkaLog:
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
         self._context = WriterContext(
-            servers, namespace, extra, self._topics.check, self._committed, self._appended
+            servers,
+            namespace,
+            extra,
+            self._topics.check,
+            self._committed,
+            self._appended,
+            self._outsider,
         )
         self._pool = ProducerPool(self._open_transactions)
         """The producers of the members."""
         self._lock = threading.Lock()
+        self._credential: bytes | None = None
+        """The credential of a consumer that is no member of any group."""
         self._closed = False
 
     def create_topic(self, topic: Topic) -> None:
@@ -212,6 +225,20 @@ class KafkaLog:
         self._topics.groups.forget(name)
         self._topics.delete(self._leases(group))
 
+    def start_group(self, group: str, positions: Mapping[Place, int]) -> None:
+        """See `Log`."""
+        if self._membership is None:
+            start_by_transaction(self, group, positions)
+            return
+        if not positions:
+            return
+        credential = self._outsider(self._namespace + group)
+        (result,) = self._pool.carry_out([Entry((), group, positions, credential)])
+        if isinstance(result, Exception):
+            raise result
+        if result is not Outcome.COMMITTED:
+            raise not_started(group, result)
+
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the writer of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._context, patience=alone(size))
@@ -323,6 +350,16 @@ class KafkaLog:
             for topic_partition, end in ends.items():
                 self._written[topic_partition] = max(end, self._written.get(topic_partition, 0))
         self._watchers.call(grown(topic for topic, _ in ends))
+
+    def _outsider(self, group: str) -> bytes:
+        with self._lock:
+            if self._credential is None:
+                asked = Consumer(self._reading)
+                try:
+                    self._credential = asked.consumer_group_metadata()
+                finally:
+                    asked.close()
+            return of_no_member(self._credential, group)
 
     def _committed(self, group: str, topic_partitions: Collection[Place]) -> None:
         self._moved.setdefault(group, set()).update(topic_partitions)

@@ -30,7 +30,8 @@ _FAILURES = (KafkaException, SystemError)
 class WriterContext:
     """What a writer needs of its log. `check` raises StatementError for a topic partition that does
     not exist; `committed` is called with the moved positions, `appended` with the ends of the
-    written partitions."""
+    written partitions. `outsider`: the credential for moving the positions of a group, given with
+    the namespace, that has no members; its writers are fenced by their epochs alone."""
 
     servers: str
     namespace: str
@@ -38,6 +39,7 @@ class WriterContext:
     check: Callable[[Place], None]
     committed: Callable[[str, Collection[Place]], None]
     appended: Callable[[Mapping[Place, int]], None]
+    outsider: Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from confluent_kafka import Consumer
 
-from millstream.log.kafka.client import consumer_config
 from millstream.log.kafka.patience import Patience
 from millstream.log.kafka.transactions import Entry, Transactions, WriterContext
 from millstream.log.log import Appended, Outcome
@@ -59,7 +57,6 @@ class KafkaWriter:
         self._context = context
         self._seat = seat
         self._transactions = Transactions(identity, context, patience)
-        self._credentials: dict[str, object] = {}
 
     def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """Durable and readable when this returns; raises UnavailableError when that is not
@@ -90,22 +87,10 @@ class KafkaWriter:
         if self._seat is not None:
             entry = self._seat.entry(appended, positions)
         else:
-            credential = None if group is None else self._credential(group)
+            name = None if group is None else self._context.namespace + group
+            credential = None if name is None else self._context.outsider(name)
             entry = Entry(appended, group, positions, credential)
         return Outcome.ABORTED if entry is None else self._transactions.carry_out([entry])
-
-    def _credential(self, group: str) -> object:
-        """For a group without members, the writer's epoch fences. Only a consumer can create this
-        object, which keeps no reference to it."""
-        if group not in self._credentials:
-            context = self._context
-            name = context.namespace + group
-            asked = Consumer(consumer_config(context.servers, name, context.extra))
-            try:
-                self._credentials[group] = asked.consumer_group_metadata()
-            finally:
-                asked.close()
-        return self._credentials[group]
 
 
 def not_appended(identity: str, outcome: Outcome) -> UnavailableError:
