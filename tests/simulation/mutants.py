@@ -15,7 +15,7 @@ from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.query_runner import STOPPED, QueryRunner
 from millstream.runtime.spec import Guarantee, QueryState
 from millstream.runtime.subtopology_runner import SubTopologyRunner
-from tests.simulation.pure import PureExecutor
+from tests.simulation.pure import PureExecutor, Shape
 from tests.simulation.world import QUERY, Mutant, World
 
 
@@ -485,7 +485,16 @@ class WithExecution(Mutant):
         return self.kind
 
 
+class TablesAsStreams(Mutant):
+    """At least once, writes the rows of tables outside of transactions, where a process that has
+    lost its tasks can overwrite what their owner wrote."""
+
+    def streams(self, shape: Shape) -> frozenset[str]:
+        return frozenset(job.target for job in shape.jobs)
+
+
 MUTANTS: dict[str, Mutant] = {
+    "rows of tables appended like rows of streams": TablesAsStreams(),
     "no fencing": WithWriter(UnfencedWriter),
     "positions outside of the transaction": WithWriter(SplitWriter),
     "retry from memory after an unknown outcome": WithWriter(InsistentWriter),

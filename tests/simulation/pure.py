@@ -191,6 +191,11 @@ class Shape:
     def repartitions(self) -> frozenset[str]:
         return frozenset(job.target for job in self.jobs if job.rekey)
 
+    @property
+    def streams(self) -> frozenset[str]:
+        """The topics with rows of streams; counts are rows of tables."""
+        return frozenset(job.target for job in self.jobs if not job.count)
+
     def channels(self, job: Job, partitions: int) -> dict[str, int]:
         """The topics with channels that a job reads, and their number of channels."""
         with_channels = {other.target for other in self.jobs if other.channels}

@@ -74,6 +74,9 @@ class Mutant:
     def execution(self) -> type[QueryRunner[Any]]:
         return QueryRunner
 
+    def streams(self, shape: Shape) -> frozenset[str]:
+        return shape.streams
+
 
 @dataclass(slots=True)
 class Host:
@@ -228,7 +231,14 @@ class World:
             for index, job in enumerate(self.shape.jobs)
         )
         guarantee = Guarantee.EXACTLY_ONCE if self.exactly_once else Guarantee.AT_LEAST_ONCE
-        spec = QuerySpec(QUERY, QUERY, executors, guarantee, repartitions=self.shape.repartitions)
+        spec = QuerySpec(
+            QUERY,
+            QUERY,
+            executors,
+            guarantee,
+            repartitions=self.shape.repartitions,
+            streams=self.mutant.streams(self.shape),
+        )
         host.instance.add_query(spec)
         for execution in host.instance._queries.values():
             execution.__class__ = self.mutant.execution()

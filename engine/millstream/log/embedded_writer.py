@@ -42,6 +42,10 @@ class EmbeddedWriter:
         self._require_open()
         self._write((Part(self._identity, self._epoch, appended),))
 
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """See `Writer`."""
+        self.append(appended)
+
     def transact(
         self,
         group: str,

@@ -90,6 +90,11 @@ class Writer(Protocol[Batch]):
         """Append outside of a transaction: the records are durable and readable when this
         returns."""
 
+    def send(self, appended: Sequence[Appended[Batch]]) -> None:
+        """Append records that may be repeated, and may come late: as `append`, where the log can
+        faster, but a writer that was fenced may still write them. If this raises, some of them may
+        be written."""
+
     def transact(
         self,
         group: str,

@@ -279,14 +279,18 @@ class SimulatedLog(Generic[Batch]):
         if self._fault(name) is not Fault.NONE:
             raise UnavailableError(f"Simulated: {name} was not answered.")
 
-    def write(self, identity: str, epoch: int, appended: Sequence[Appended[Batch]]) -> None:
-        """Append outside of a transaction, for `SimulatedWriter`."""
+    def epoch(self, identity: str) -> int:
+        """The epoch of the newest writer of an identity."""
+        return self._epochs.get(identity, 0)
+
+    def write(self, appended: Sequence[Appended[Batch]], check: Callable[[], None]) -> None:
+        """Append outside of a transaction, for `SimulatedWriter`. `check` raises if it may not."""
         for append in appended:
             self._partition(append.topic, append.partition)
         self._effect("append")
         fault = self._fault("append")
         if fault is not Fault.REQUEST_LOST:
-            check_epoch(identity, epoch, self._epochs.get(identity, 0))
+            check()
             self._add(appended, None)
             self._watchers.call(grown(append.topic for append in appended))
             self._effect("append.done")
@@ -388,7 +392,17 @@ class SimulatedWriter(Generic[Batch]):
     def append(self, appended: Sequence[Appended[Batch]]) -> None:
         """See `Writer`."""
         self._require_open()
-        self._log.write(self._identity, self._epoch, appended)
+        self._log.write(appended, self._check)
+
+    def send(self, appended: Sequence[Appended[Batch]]) -> None:
+        """See `Writer`; nobody checks who makes it."""
+        self._require_open()
+        self._log.write(appended, lambda: None)
+
+    def _check(self) -> None:
+        check_epoch(self._identity, self._epoch, self._log.epoch(self._identity))
+        if not self._admitted():
+            raise UnavailableError(f"The assignment of '{self._identity}' is lost.")
 
     def transact(
         self,

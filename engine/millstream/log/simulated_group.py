@@ -151,6 +151,10 @@ class MemberWriter(Generic[Batch]):
         except FencedError as error:
             raise UnavailableError(str(error)) from error
 
+    def send(self, appended: Sequence[Appended[Batch]]) -> None:
+        """See `Writer`."""
+        self._writer.send(appended)
+
     def transact(
         self,
         group: str,

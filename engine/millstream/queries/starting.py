@@ -95,6 +95,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             specs,
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
+            streams=streams_of(topology),
             topics=registry.topics[query_id],
             users_functions=calls_users_functions(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
@@ -239,6 +240,15 @@ def register_plan(store: Store, functions: Catalogue, topology: Topology) -> Non
 def repartitions_of(topology: Topology) -> frozenset[str]:
     """The names of a query's repartition topics."""
     return frozenset(item.name for item in topology.internal_topics if item.kind == "repartition")
+
+
+def streams_of(topology: Topology) -> frozenset[str]:
+    """The topics on which a query writes rows of streams."""
+    return frozenset(
+        sub.output
+        for sub in topology.subtopologies
+        if sub.output is not None and sub.root.kind is SourceKind.STREAM
+    )
 
 
 def internal_topic(internal: InternalTopic) -> Topic:

@@ -72,10 +72,18 @@ class RecordCollector(Generic[Batch]):
         elif self.pending or (soon and sum(output.bytes for output in outputs) <= CARRIED_BYTES):
             inner, outer = self._parted(outputs)
             self.pending.extend(outer)
-            if inner:
-                self.writer.append(inner)
-        elif outputs:
-            self.writer.append(outputs)
+            self._append(inner)
+        else:
+            self._append(outputs)
+
+    def _append(self, outputs: Sequence[Appended[Batch]]) -> None:
+        """Write outputs at once (at least once)."""
+        streams = [output for output in outputs if output.topic in self.spec.streams]
+        tables = [output for output in outputs if output.topic not in self.spec.streams]
+        if streams:
+            self.writer.send(streams)
+        if tables:
+            self.writer.append(tables)
 
     def hand_out(self, outputs: Iterable[Appended[Batch]]) -> None:
         """Deliver a transient query's outputs to its client; outputs between its sub-topologies go

@@ -63,6 +63,9 @@ class QuerySpec(Generic[Batch]):
     """A query to run. `executors` holds one entry for each sub-topology, in their order.
 
     * `group`: the group whose positions are committed; the writer's identity is `query_id`.
+    * `streams`: the topics on which it writes rows of streams. At least once, they are written
+      outside of transactions: a row may be repeated, and come late. A late row of a table could
+      overwrite a newer one.
     * `start`: where to read a partition that has no committed position; the default is the
       first retained record. A transient query always starts there.
     * `repartitions`: the query's own repartition topics. Records on them are deleted once the
@@ -80,6 +83,7 @@ class QuerySpec(Generic[Batch]):
     executors: tuple[ExecutorSpec[Batch], ...]
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     repartitions: frozenset[str] = frozenset()
+    streams: frozenset[str] = frozenset()
     start: Mapping[TopicPartition, int] = field(default_factory=dict)
     topics: tuple[Topic, ...] = ()
     transient: bool = False

@@ -8,6 +8,7 @@ import pytest
 
 from millstream.log.kafka import member as module
 from millstream.log.kafka.member import KafkaMember
+from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 
 
@@ -52,6 +53,7 @@ def test_a_client_that_breaks_down_is_replaced(monkeypatch: pytest.MonkeyPatch) 
         {},
         lambda seat, size: pytest.fail("nothing is written"),
         ProducerPool(lambda number: pytest.fail("nothing is written")),
+        PlainProducers({}, lambda place: None, lambda ends: None, 1.0),
         lambda: None,
         lambda: False,
         NoLag(),  # type: ignore[arg-type]

@@ -212,6 +212,12 @@ def producer_config(
     return {**own, **_COMMON, **_PRODUCER, **extra}
 
 
+def plain_producer_config(servers: str, extra: Mapping[str, str]) -> Settings:
+    """Configuration of a client that writes outside of transactions; each record once, and in
+    order, as long as the client lives."""
+    return {"bootstrap.servers": servers, **_COMMON, **_PRODUCER, **extra}
+
+
 def fences(error: KafkaError) -> bool:
     """Whether the error means that another client has fenced this one."""
     return error.code() in _FENCING

@@ -19,12 +19,14 @@ from millstream.log.kafka.client import (
     consumer_config,
     lag_config,
     member_config,
+    plain_producer_config,
 )
 from millstream.log.kafka.credentials import of_no_member
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.member_writer import transact_all
 from millstream.log.kafka.patience import alone, sharing
+from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
@@ -101,6 +103,12 @@ class KafkaLog:
         )
         self._pool = ProducerPool(self._open_transactions)
         """The producers of the members."""
+        self._plain = PlainProducers(
+            plain_producer_config(servers, extra),
+            self._topics.check,
+            self._appended,
+            sharing().commit_seconds,
+        )
         self._lock = threading.Lock()
         self._credential: bytes | None = None
         """The credential of a consumer that is no member of any group."""
@@ -278,6 +286,7 @@ class KafkaLog:
             config,
             open_writer,
             self._pool,
+            self._plain,
             lambda: self._watchers.call(changed(group)),
             membership.superseded,
             LagOf(asking, self._topics.look),
@@ -326,6 +335,7 @@ class KafkaLog:
             for reader in tuple(self._readers):
                 reader.close()
             self._pool.close()
+            self._plain.close()
 
     def _new_reader(self, shared: Callable[[Place], bool]) -> KafkaReader:
         made = KafkaReader(

@@ -32,6 +32,7 @@ from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
 from millstream.log.kafka.credentials import cause_of, member_of
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member_writer import MemberWriter, PooledWriter
+from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.writer import KafkaWriter, Seat
 from millstream.log.log import Assignment, Lag
@@ -68,18 +69,20 @@ class KafkaMember:
         config: Settings,
         open_writer: OpenWriter,
         pool: ProducerPool,
+        plain: PlainProducers,
         moved: Callable[[], None],
         superseded: Callable[[], bool],
         lag: LagOf,
     ) -> None:
         """`leases`: the topic. `open_writer`: for writers of large transactions, which do not use
-        the `pool`. `moved` is called, from the thread, whenever the assignment changes.
-        `superseded`: see `Membership`."""
+        the `pool`; `plain`: for what needs no transaction. `moved` is called, from the thread,
+        whenever the assignment changes. `superseded`: see `Membership`."""
         self._group = group
         self._leases = leases
         self._config = config
         self._open_writer = open_writer
         self._pool = pool
+        self._plain = plain
         self._moved = moved
         self._superseded = superseded
         self._lag = lag
@@ -122,7 +125,7 @@ class KafkaMember:
         seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
         if size:
             return MemberWriter(self, epoch, self._open_writer(seat, size))
-        return PooledWriter(self, epoch, seat, self._pool)
+        return PooledWriter(self, epoch, seat, self._pool, self._plain)
 
     def lag(self, topic_partitions: Collection[Place]) -> Lag | None:
         """How far the whole group has read, if that was measured since the last call."""

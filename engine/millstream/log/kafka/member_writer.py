@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.transactions import Entry
 from millstream.log.kafka.writer import KafkaWriter, Seat, not_appended
@@ -46,6 +47,10 @@ class MemberWriter:
             self._member.assignment()
             raise UnavailableError(str(error)) from error
 
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """See `Writer`; a transaction as well."""
+        self.append(appended)
+
     def transact(
         self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
     ) -> Outcome:
@@ -71,12 +76,20 @@ class PooledWriter:
     """`Writer` for a member's assignment at one epoch, with the producers that all members of this
     process share."""
 
-    def __init__(self, member: Holder, epoch: int, seat: Seat, pool: ProducerPool) -> None:
+    def __init__(
+        self,
+        member: Holder,
+        epoch: int,
+        seat: Seat,
+        pool: ProducerPool,
+        plain: PlainProducers,
+    ) -> None:
         """Ends earlier transactions of unknown outcome; raises UnavailableError."""
         self._member = member
         self._epoch = epoch
         self._seat = seat
         self._pool = pool
+        self._plain = plain
         self._closed = False
         pool.resolve()
 
@@ -85,6 +98,14 @@ class PooledWriter:
         outcome = self._carry_out(appended, {})
         if outcome is not Outcome.COMMITTED:
             raise not_appended(self._seat.group, outcome)
+
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """Append outside of a transaction; raises UnavailableError when the assignment is known to
+        be lost."""
+        self._require_open()
+        if not self._member.holds(self._epoch):
+            raise not_appended(self._seat.group, Outcome.ABORTED)
+        self._plain.send(appended)
 
     def transact(
         self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
@@ -112,11 +133,14 @@ class PooledWriter:
     ) -> Entry | None:
         """What it contributes to a transaction; None when the assignment was lost. Raises
         UnavailableError when it is closed, FencedError as `Holder.assignment` does."""
-        if self._closed:
-            raise UnavailableError(f"The writer of '{self._seat.group}' is closed")
+        self._require_open()
         if not self._member.holds(self._epoch):
             return None
         return self._seat.entry(appended, positions)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise UnavailableError(f"The writer of '{self._seat.group}' is closed")
 
     def concluded(self, result: Result) -> Result:
         """What became of its entry. A producer of the pool is fenced only by its successor, or by a

@@ -65,6 +65,10 @@ class KafkaWriter:
         if outcome is not Outcome.COMMITTED:
             raise not_appended(self.identity, outcome)
 
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """See `Writer`; a transaction as well."""
+        self.append(appended)
+
     def transact(
         self,
         group: str,
