@@ -11,7 +11,7 @@ from millstream.log.simulated import Fault
 from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.runtime.ports import RunResult
-from millstream.runtime.record_collector import CARRIED_BYTES
+from millstream.runtime.record_collector import ALONE_BYTES, CARRIED_BYTES
 from millstream.runtime.runtime import QueryState
 from tests.simulation.pure import Disk, Job
 from tests.unit.runtime.queries import (
@@ -392,3 +392,17 @@ def test_a_query_that_cannot_open_its_writer_is_not_in_the_round() -> None:
     bench.now += 1000
     bench.rest()
     assert bench.rows("out of Q0") == [(7, "v0")]
+
+
+def test_a_query_with_much_to_write_does_not_wait_for_a_round() -> None:
+    """The others of the round would wait for it."""
+    bench = Bench()
+    with_due_commits(bench, ["small", "large"])
+    bench.instance._queries["large"].collector.kept = ALONE_BYTES
+    bench.now += 1000
+    small, large = (
+        bench.instance.advance(name, bench.now, commits=False) for name in ("small", "large")
+    )
+    assert (small.progress, small.due) == (False, True)
+    assert (large.progress, large.due) == (True, False)
+    assert [bench.rows(f"out of {name}") for name in ("small", "large")] == [[], [(7, "v0")]]
