@@ -51,6 +51,7 @@ def measure(process: str, scale: Scale, figures: Sequence[str], folder: str, ser
         kafka_script,
         reopen,
     )
+    from tests.bench.figures.rounds import kafka_round
     from tests.bench.figures.setting import Setting
     from tests.bench.figures.trickle import trickle
 
@@ -64,6 +65,7 @@ def measure(process: str, scale: Scale, figures: Sequence[str], folder: str, ser
         "filters": filters,
         "kafka-one-by-one": kafka_one_by_one,
         "kafka-script": kafka_script,
+        "kafka-round": kafka_round,
     }
     service = Path(folder).name
     setting = Setting(Path(folder), scale, frozenset(figures), servers, service)

@@ -26,6 +26,7 @@ FORMS = {
     "threads": r"\d+",
     "trickle": r"\d+\.\d % .* first \d+ s .* last \d+ s .* MB -> \d+ MB; \d of 8 batches late",
     "latency": r"p50 \d+\.\d ms, p99 \d+\.\d ms \(.* ms of CPU an insert, .*\)",
+    "round": r"\d+ ms \(the first \d+ ms\)",
     "filters": rf"\d+\.\d\dx \({USED} against {USED}\)",
 }
 """What a row looks like, by the part of its name that says what is measured."""

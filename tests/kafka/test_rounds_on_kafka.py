@@ -110,13 +110,15 @@ def test_one_with_an_old_credential_is_found(queries: Queries) -> None:
     """The process has not learned yet that its member was removed."""
     round_ = queries.round(0)
     seat = round_[2].writer._seat  # type: ignore[attr-defined]
-    old = seat.credential()
+    old = seat.ask()()
     queries.members[2].close()
     successor = queries.log.join(queries.groups[2], 1)
     until(lambda: claims(successor) == ONE)
     queries.members[2] = successor  # type: ignore[call-overload]
     round_ = [queries.participant(number, number) for number in range(QUERIES)]
-    object.__setattr__(round_[2].writer, "_seat", type(seat)(seat.group, lambda: old, seat.lease))
+    object.__setattr__(
+        round_[2].writer, "_seat", type(seat)(seat.group, lambda: lambda: old, seat.lease)
+    )
     results = queries.log.transact_all(round_)
     assert results == [COMMITTED] * 2 + [Outcome.ABORTED] + [COMMITTED] * 2
     assert numbers(queries.log, queries.topic) == [0, 1, 3, 4]

@@ -26,7 +26,7 @@ WINDOW = 16
 Comparing all would cost the square of their number when one record is read by a thousand queries.
 """
 
-ROUND_MAX = 64
+ROUND_MAX = 128
 """The most queries of one commit round. The others can be processed meanwhile."""
 ROUND_WAIT_MS = 25
 """How long a commit that is due waits for others, if there are brief runs to do meanwhile."""

@@ -146,6 +146,18 @@ PROCESSES = (
         ),
         kafka=True,
     ),
+    Process(
+        "kafka-round",
+        (
+            Figure(
+                "kafka-round",
+                "the log's part of a commit with {few} queries due, Kafka",
+                "a transaction each",
+                "one, <= 60 ms",
+            ),
+        ),
+        kafka=True,
+    ),
 )
 FIGURES = tuple(figure for process in PROCESSES for figure in process.figures)
 

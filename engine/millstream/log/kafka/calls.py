@@ -20,11 +20,16 @@ def again(call: Callable[[], object], seconds: float) -> None:
     """Call until it succeeds, fails for good, or `seconds` have passed. Then call once more: if
     this process itself was stopped so long, only a call made after that detects a newer writer.
     Raises UnavailableError when the client hangs."""
+    repeated(lambda: within(call, HANGING_SECONDS), seconds)
+
+
+def repeated(call: Callable[[], object], seconds: float) -> None:
+    """The same for a call that cannot hang, or is made in a thread of its own already."""
     deadline = time.monotonic() + seconds
     last = False
     while True:
         try:
-            within(call, HANGING_SECONDS)
+            call()
             return
         except KafkaException as error:
             if last or not error.args[0].retriable():

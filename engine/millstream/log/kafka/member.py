@@ -122,7 +122,7 @@ class KafkaMember:
         """The writer for the assignment of `epoch`."""
         if self._fault is not None:
             raise self._fault
-        seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
+        seat = Seat(self._group, lambda: self._ask(epoch), (self._leases, 0))
         if size:
             return MemberWriter(self, epoch, self._open_writer(seat, size))
         return PooledWriter(self, epoch, seat, self._pool, self._plain)
@@ -145,17 +145,23 @@ class KafkaMember:
         does."""
         return not self._closing and self.assignment().lost <= epoch
 
-    def _credential_for(self, epoch: int) -> bytes | None:
-        """The credential with which this member may commit the assignment of `epoch` now."""
+    def _ask(self, epoch: int) -> Callable[[], bytes | None]:
+        """Ask for the credential with which this member may commit the assignment of `epoch` now;
+        the result waits for it."""
         with self._news:
             self._asked += 1
             asked = self._asked
             self._news.notify_all()
-            answered = self._news.wait_for(
-                lambda: self._answered >= asked or self._closing, _CREDENTIAL_SECONDS
-            )
-            found = self._credential
-        return found if answered and self._fault is None and self.holds(epoch) else None
+
+        def answer() -> bytes | None:
+            with self._news:
+                answered = self._news.wait_for(
+                    lambda: self._answered >= asked or self._closing, _CREDENTIAL_SECONDS
+                )
+                found = self._credential
+            return found if answered and self._fault is None and self.holds(epoch) else None
+
+        return answer
 
     # ---- the thread --------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.transactions import Entry
-from millstream.log.kafka.writer import KafkaWriter, Seat, not_appended
+from millstream.log.kafka.writer import Answer, KafkaWriter, Seat, not_appended
 from millstream.log.log import Appended, Assignment, Outcome, Participant, Result
 from millstream.log.log import TopicPartition as Place
 from millstream.log.rounds import one_by_one
@@ -120,7 +120,7 @@ class PooledWriter:
     def _carry_out(
         self, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
     ) -> Outcome:
-        entry = self.entry(appended, positions)
+        entry = self.entry(appended, positions, self.ask())
         if entry is None:
             return Outcome.ABORTED
         result = self.concluded(self._pool.carry_out([entry])[0])
@@ -128,15 +128,23 @@ class PooledWriter:
             raise result
         return result
 
+    def ask(self) -> Answer:
+        """Begin to ask for the credential of the next transaction."""
+        return self._seat.ask()
+
     def entry(
-        self, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+        self,
+        appended: Sequence[Appended[pa.Table]],
+        positions: Mapping[Place, int],
+        answer: Answer,
     ) -> Entry | None:
-        """What it contributes to a transaction; None when the assignment was lost. Raises
-        UnavailableError when it is closed, FencedError as `Holder.assignment` does."""
+        """What it contributes to a transaction; None when the assignment was lost. `answer`: what
+        `ask` has returned. Raises UnavailableError when it is closed, FencedError as
+        `Holder.assignment` does."""
         self._require_open()
         if not self._member.holds(self._epoch):
             return None
-        return self._seat.entry(appended, positions)
+        return self._seat.entry(appended, positions, answer)
 
     def _require_open(self) -> None:
         if self._closed:
@@ -156,21 +164,25 @@ class PooledWriter:
 
 def transact_all(pool: ProducerPool, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
     """Carry out the transactions of members as one; others have producers of their own."""
+    writers = [one.writer if isinstance(one.writer, PooledWriter) else None for one in participants]
+    # All are asked before the first answer is waited for: each comes from another thread.
+    answers = [None if writer is None else writer.ask() for writer in writers]
     results: dict[int, Result] = {}
     entries: dict[int, tuple[PooledWriter, Entry]] = {}
     for number, one in enumerate(participants):
-        if not isinstance(one.writer, PooledWriter):
+        writer, answer = writers[number], answers[number]
+        if writer is None or answer is None:
             results[number] = one_by_one([one])[0]
             continue
         try:
-            entry = one.writer.entry(one.appended, one.positions)
+            entry = writer.entry(one.appended, one.positions, answer)
         except Exception as error:
             results[number] = error
             continue
         if entry is None:
             results[number] = Outcome.ABORTED
         else:
-            entries[number] = one.writer, entry
+            entries[number] = writer, entry
     outcomes = pool.carry_out([entry for _, entry in entries.values()])
     for (number, (writer, _)), outcome in zip(entries.items(), outcomes, strict=True):
         results[number] = writer.concluded(outcome)

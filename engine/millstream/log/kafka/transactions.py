@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from millstream.log.kafka.backend import open_batch_producer
-from millstream.log.kafka.calls import again
+from millstream.log.kafka.calls import HANGING_SECONDS, again, repeated, within
 from millstream.log.kafka.client import REQUEST_SECONDS, fences, producer_config, translated
 from millstream.log.kafka.patience import Patience
 from millstream.log.log import Appended, Outcome
@@ -164,10 +164,15 @@ class Transactions:
             raise
 
     def _send_all_positions(self, producer: Producer, entries: Sequence[Entry]) -> None:
+        moving = [entry for entry in entries if entry.group is not None]
+
+        def send() -> None:
+            for entry in moving:
+                self._send_positions(producer, entry, alone=len(entries) == 1)
+
         try:
-            for entry in entries:
-                if entry.group is not None:
-                    self._send_positions(producer, entry, alone=len(entries) == 1)
+            if moving:
+                within(send, HANGING_SECONDS)
         except Exception:
             # An abort while records of the transaction are in flight was observed to cause a fatal
             # error (2.16). Those that were not sent yet are purged by the client, which is no
@@ -182,7 +187,7 @@ class Transactions:
             for topic_partition, offset in entry.positions.items()
         ]
         try:
-            again(
+            repeated(
                 lambda: producer.send_offsets_to_transaction(
                     offsets, entry.credential, REQUEST_SECONDS
                 ),

@@ -17,25 +17,31 @@ from millstream.log.log import Appended, Outcome
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import UnavailableError
 
+Answer = Callable[[], object | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Seat:
     """A writer's membership in a group. The brokers refuse positions of other clients.
 
-    `credential`: the current membership credential, None without one; the writer then aborts its
-    transaction. `lease`: a position that can always be moved, so that the brokers check a
-    transaction without other positions too.
+    `ask` asks for the current membership credential and returns a function that waits for it; it is
+    None without one, and the writer then aborts its transaction. `lease`: a position that can
+    always be moved, so that the brokers check a transaction without other positions too.
     """
 
     group: str
-    credential: Callable[[], object | None]
+    ask: Callable[[], Answer]
     lease: Place
 
     def entry(
-        self, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+        self,
+        appended: Sequence[Appended[pa.Table]],
+        positions: Mapping[Place, int],
+        answer: Answer,
     ) -> Entry | None:
-        """What the member contributes to a transaction; None without a membership."""
-        credential = self.credential()
+        """What the member contributes to a transaction; None without a membership. `answer`: what
+        `ask` has returned for this transaction."""
+        credential = answer()
         if credential is None:
             return None
         return Entry(appended, self.group, positions or {self.lease: 0}, credential)
@@ -89,7 +95,7 @@ class KafkaWriter:
         positions: Mapping[Place, int],
     ) -> Outcome:
         if self._seat is not None:
-            entry = self._seat.entry(appended, positions)
+            entry = self._seat.entry(appended, positions, self._seat.ask())
         else:
             name = None if group is None else self._context.namespace + group
             credential = None if name is None else self._context.outsider(name)
