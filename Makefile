@@ -133,12 +133,13 @@ snapshots: $(STAMP)  ## Pull queries over several tables under load: READS=n [LO
 	@$(BIN)/python -m tests.snapshots.run --reads $(READS) $(if $(LOG),--log '$(LOG)') \
 		$(if $(INSTANCES),--instances $(INSTANCES))
 
-crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|replace|pipeline] [SEED=n]
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|replace|pipeline] [SEED=n] [ENGINE="--at-least-once --more 37"]
 ifeq ($(LOG),kafka)
 	@set -e; for kind in $(or $(KIND),engine backfill replace pipeline); do \
 		case $$kind in engine) run=kafka_crash ;; backfill) run=kafka_backfill_crash ;; \
 			replace) run="kafka_backfill_crash --replace" ;; pipeline) run=kafka_pipeline_crash ;; \
 			*) echo "on Kafka there is no KIND=$$kind"; exit 2 ;; esac; \
+		test $$kind != engine || run="$$run $(ENGINE)"; \
 		$(BIN)/python -m tests.crash.$$run --kills $(KILLS) --seed $(SEED); done
 else
 	@set -e; for kind in $(or $(KIND),log engine backfill replace pipeline); do \

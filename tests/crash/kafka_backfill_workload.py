@@ -35,9 +35,9 @@ class CommandMarking(Marking):
     """Reports only the writer of the command topic."""
 
     @property
-    def writer(self) -> str:
+    def writers(self) -> tuple[str, ...]:
         """See `Marking`."""
-        return "commands" if self._identity.endswith(".commands") else ""
+        return ("commands",) if self.identity.endswith(".commands") else ()
 
 
 def source(service: str) -> str:

@@ -1,13 +1,14 @@
 """Whether the topics of a crash run hold what they must; shares no code with the engine.
 
-    python -m tests.crash.kafka_checker SERVERS SERVICE ACKS
+    python -m tests.crash.kafka_checker SERVERS SERVICE ACKS [--at-least-once]
 
 Reads `numbers`, `copies`, `moved` and `counts` with a consumer of its own, committed records only,
 up to the end. Prints a line for each violation and a summary; exit status 1 when there is any. The
 output is checked against the brokers' copy of the input, which must itself contain every
 acknowledged record at its position. If the producer has duplicated records, which was observed with
 an idempotent one after broker restarts, a line INPUT reports it, and their results are expected as
-often.
+often. At least once, results may be repeated, and rows of a stream may come late, but nothing may
+be lost, and the last row of each group must be the newest one.
 """
 
 from __future__ import annotations
@@ -200,6 +201,60 @@ def check(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
     ]
 
 
+def check_repeated(
+    topics: Topics, name: str, key: str, kept: Iterable[Record], source_keys: Mapping[int, str]
+) -> list[str]:
+    """A stream with the numbers of `kept`, each at least once and under its `key`."""
+    expected = {record.number("N"): record for record in kept}
+    got = {record.number("N") for record in topics[name]}
+    problems = [f"{name}: lost {number}" for number in sorted(expected.keys() - got)]
+    problems += [f"{name}: invented {number}" for number in sorted(got - expected.keys())]
+    for record in topics[name]:
+        number = record.number("N")
+        source = expected.get(number)
+        right = source_keys.get(number) if key == "K" or source is None else source.value.get(key)
+        if source is not None and record.key != right:
+            problems.append(f"{name}: {number} has key {record.key} instead of {right}")
+    return problems
+
+
+def check_last_counts(topics: Topics) -> list[str]:
+    """The last row of each group contains all of its numbers. A count never falls for good: an
+    older row behind a newer one would have been written by a process that had lost its task."""
+    least: Counter[object] = Counter()
+    least_sum: Counter[object] = Counter()
+    for record in topics["numbers"]:
+        least[record.value.get("H")] += 1
+        least_sum[record.value.get("H")] += record.number("N")
+    last = {record.key: record for record in topics["counts"]}
+    highest: Counter[object] = Counter()
+    for record in topics["counts"]:
+        highest[record.key] = max(highest[record.key], record.number("C"))
+    problems = [f"counts: invented {group}" for group in last if group not in least]
+    for group, count in least.items():
+        row = last.get(str(group))
+        if row is None:
+            problems.append(f"counts: lost {group}")
+        elif row.number("C") < count or row.number("S") < least_sum[group]:
+            problems.append(f"counts: {group} ends at {row.value} of {count}, {least_sum[group]}")
+        elif row.number("C") < highest[group]:
+            problems.append(f"counts: {group} ends at {row.value}, but was at {highest[group]}")
+    return problems
+
+
+def check_at_least_once(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
+    """All violations of at least once."""
+    source = topics["numbers"]
+    keys = {record.number("N"): record.key for record in source}
+    kept = [record for record in source if record.number("N") % 3]
+    return [
+        *check_input(topics, acks),
+        *check_repeated(topics, "copies", "K", kept, keys),
+        *check_repeated(topics, "moved", "G", source, keys),
+        *check_last_counts(topics),
+    ]
+
+
 def read_acks(path: Path) -> dict[int, Ack]:
     """What was acknowledged, by number."""
     lines = (line.split() for line in path.read_text().splitlines())
@@ -279,12 +334,13 @@ def main() -> int:
     parser.add_argument("servers")
     parser.add_argument("service")
     parser.add_argument("acks", type=Path)
+    parser.add_argument("--at-least-once", action="store_true")
     given = parser.parse_args()
     full = {name: f"{given.service}.{name}" for name in TOPICS}
     records = read(given.servers, full.values())
     topics = {name: records[full[name]] for name in TOPICS}
     acks = read_acks(given.acks)
-    problems = check(topics, acks)
+    problems = (check_at_least_once if given.at_least_once else check)(topics, acks)
     for remark in doubled_input(topics)[:50]:
         sys.stdout.write(f"INPUT {remark}\n")
     for problem in problems[:50]:

@@ -29,7 +29,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.crash.engine_process import CampaignError, EngineProcess
-from tests.crash.kafka_workload import PARTITIONS, SESSION_MS
+from tests.crash.kafka_workload import AT_LEAST_ONCE, PARTITIONS, SESSION_MS
 from tests.kafka.run import cluster, tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -254,6 +254,8 @@ def make_input_topic(run: Run) -> None:
 def check(run: Run) -> tuple[int, str]:
     command = [sys.executable, "-m", "tests.crash.kafka_checker", run.servers, run.service]
     command.append(str(run.folder / "acks"))
+    if AT_LEAST_ONCE in run.options:
+        command.append(AT_LEAST_ONCE)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, f"{done.stdout}{done.stderr}".strip()
 
@@ -290,6 +292,8 @@ def campaign(
         return 1, report
     if not run.seen["kills in a commit"]:
         return 2, f"{report}\nINVALID: no kill fell inside of a commit"
+    if AT_LEAST_ONCE in options:
+        return 0, f"{report}\nnothing lost, and the newest rows are the last"
     return 0, f"{report}\nnothing lost, nothing twice, all in order"
 
 
@@ -347,6 +351,8 @@ def campaign_arguments(description: str | None, *, standbys: int) -> argparse.Ar
 def main() -> int:
     parser = campaign_arguments(__doc__, standbys=1)
     parser.add_argument("--instances", type=int, default=3)
+    parser.add_argument(AT_LEAST_ONCE, action="store_true", help="instead of exactly once")
+    parser.add_argument("--more", type=int, default=0, help="further queries over the same input")
     given = parser.parse_args()
     return reported(
         given,
@@ -357,7 +363,11 @@ def main() -> int:
             folder,
             brokers,
             instances=given.instances,
-            options=options_of(given),
+            options=(
+                *options_of(given),
+                *(("--more", str(given.more)) if given.more else ()),
+                *((AT_LEAST_ONCE,) if given.at_least_once else ()),
+            ),
         ),
         BROKERS,
     )

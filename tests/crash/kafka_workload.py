@@ -1,7 +1,7 @@
 """The process that is killed, on Kafka: queries over another program's records.
 
     python -m tests.crash.kafka_workload SERVERS SERVICE STATE [--define] [--finish]
-        [--instance NAME] [--protocol classic|consumer] [--standbys N]
+        [--instance NAME] [--protocol classic|consumer] [--standbys N] [--at-least-once] [--more N]
 
 It is one instance of the service; with --define it makes the queries. Standard output: `ready`
 once; `state QUERY STATE TEXT` whenever a query is in another state; `holds QUERY PARTITIONS`
@@ -19,6 +19,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import confluent_kafka
@@ -26,6 +27,8 @@ import confluent_kafka
 import millstream
 from millstream import InstanceSettings
 from millstream.log.kafka import batch_producer, compiled
+from millstream.log.kafka.transactions import Entry, Transactions
+from millstream.log.log import Outcome
 from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
 from tests.crash.kafka_input import GROUPS
@@ -37,13 +40,15 @@ PROPERTIES = {
     "commit.interval.ms": "100",
 }
 SESSION_MS = 3000
+AT_LEAST_ONCE = "--at-least-once"
 OPENING_SECONDS = 240.0
 _LOOK_SECONDS = 0.5
 
 
-def definitions(service: str) -> tuple[str, ...]:
+def definitions(service: str, more: int = 0) -> tuple[str, ...]:
     """A stateless copy, a stream with another key, and a count by a third column that is behind two
-    repartitions and a join that changes nothing."""
+    repartitions and a join that changes nothing. `more`: further queries, whose results nobody
+    checks, which commit together with these."""
 
     def sink(name: str) -> str:
         return f"{name} WITH (kafka_topic='{service}.{name}')"
@@ -57,6 +62,11 @@ def definitions(service: str) -> tuple[str, ...]:
         f"WITH (kafka_topic='{service}.names', value_format='JSON', partitions={PARTITIONS});",
         f"CREATE TABLE {sink('counts')} AS SELECT h, COUNT(*) AS c, SUM(n) AS s "
         "FROM numbers LEFT JOIN names ON numbers.g = names.g GROUP BY h;",
+        *(
+            f"CREATE TABLE {sink(f'more{number}')} AS SELECT k, COUNT(*) AS c FROM numbers "
+            "GROUP BY k;"
+            for number in range(more)
+        ),
     )
 
 
@@ -70,24 +80,29 @@ class Marking(confluent_kafka.Producer):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        self._identity = str(config.get("transactional.id", ""))
+        self.identity = str(config.get("transactional.id", ""))
+        self.queries: tuple[str, ...] = ()
+        """Those for which the transaction that is under way, or comes next, is carried out."""
+        self._told = False
 
     @property
-    def writer(self) -> str:
-        """Its name in marks: the query; nothing if it is not reported."""
-        query = self._identity.partition("_millstream.")[2].partition(".")[2].partition(".")[0]
-        return query if query.startswith(("CSAS", "CTAS")) else ""
+    def writers(self) -> tuple[str, ...]:
+        """Their names in marks."""
+        return self.queries
 
     def _say(self, mark: str) -> None:
-        if self.writer:
-            say(f"{mark} {self.writer}")
+        for writer in self.writers:
+            say(f"{mark} {writer}")
 
     def begin_transaction(self) -> None:
         self._say("begin")
+        self._told = False
         super().begin_transaction()
 
     def send_offsets_to_transaction(self, *given: Any) -> None:
-        self._say("positions")
+        if not self._told:
+            self._say("positions")
+            self._told = True
         super().send_offsets_to_transaction(*given)
 
     def commit_transaction(self, *given: Any) -> None:
@@ -102,9 +117,23 @@ class Marking(confluent_kafka.Producer):
             self._say("aborted")
 
 
-def define(db: Database, service: str) -> None:
+def telling_queries(attempt: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """A producer carries out the transactions of many queries; tell it of which."""
+
+    def told(
+        transactions: Transactions, producer: confluent_kafka.Producer, entries: Sequence[Entry]
+    ) -> Outcome:
+        if isinstance(producer, Marking):
+            groups = (entry.group or "" for entry in entries)
+            producer.queries = tuple(name for name in groups if name.startswith(("CSAS", "CTAS")))
+        return attempt(transactions, producer, entries)
+
+    return told
+
+
+def define(db: Database, service: str, more: int) -> None:
     """Make what an earlier life, killed on the way, has not made."""
-    for sql in definitions(service):
+    for sql in definitions(service, more):
         try:
             db.execute(sql)
         except millstream.ConflictError:
@@ -147,13 +176,18 @@ def connected(given: argparse.Namespace, settings: EngineSettings | None = None)
                 given.state,
                 kafka=given.servers,
                 service_id=given.service,
-                properties=PROPERTIES,
+                properties=properties_of(given),
                 sharing=sharing,
                 settings=settings,
             )
         except millstream.UnavailableError:
             if time.monotonic() > deadline:
                 raise
+
+
+def properties_of(given: argparse.Namespace) -> dict[str, str]:
+    """The properties of the statements of an instance."""
+    return PROPERTIES | ({"processing.guarantee": "at_least_once"} if given.at_least_once else {})
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
@@ -166,6 +200,8 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--instance", default="")
     parser.add_argument("--protocol", default="classic")
     parser.add_argument("--standbys", type=int, default=0)
+    parser.add_argument(AT_LEAST_ONCE, action="store_true")
+    parser.add_argument("--more", type=int, default=0)
     return parser
 
 
@@ -173,6 +209,7 @@ def mark(producer: type[Marking]) -> None:
     """Enable the debug output of this process's clients."""
     faulthandler.register(signal.SIGUSR1)
     vars(batch_producer)["Producer"] = vars(compiled)["Producer"] = producer
+    Transactions._attempt = telling_queries(Transactions._attempt)  # type: ignore[method-assign]
 
 
 def main() -> None:
@@ -182,7 +219,7 @@ def main() -> None:
     mark(Marking)
     db = connected(given)
     if given.define:
-        define(db, given.service)
+        define(db, given.service, given.more)
     say("ready")
     if given.finish:
         db.wait()

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.crash.kafka_checker import Ack, Record, check, doubled_input, parsed, read_acks
+from tests.crash.kafka_checker import (
+    Ack,
+    Record,
+    check,
+    check_at_least_once,
+    doubled_input,
+    parsed,
+    read_acks,
+)
 from tests.crash.kafka_input import record
 
 History = dict[str, list[Record]]
@@ -167,3 +176,56 @@ def test_a_record_whose_offset_the_client_does_not_know_must_be_in_its_partition
     history, _ = true_history()
     assert check(history, acks) == []
     assert "number 3 was acknowledged at (0, None) and is lost" in check(history, {3: (0, None)})
+
+
+def repeat_counts(history: History) -> None:
+    """An engine that died has counted a part again, and then some rows twice."""
+    rows = history["counts"]
+    history["counts"] = [*rows[:20], *rows[10:]]
+    last = rows[-1]
+    appended(history["counts"], 0, last.key, {"C": last.number("C") + 1, "S": 10_000})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [double("copies", 5), double("moved", 0), swap("moved", "g0", 2), repeat_counts],
+    ids=["a row twice", "a row late", "two rows in another order", "counted again"],
+)
+def test_what_at_least_once_allows(fault: Callable[[History], None]) -> None:
+    history, acks = true_history()
+    fault(history)
+    assert check(history, acks)
+    assert check_at_least_once(history, acks) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        (lose("copies", 3), "copies: lost"),
+        (lose("moved", 3), "moved: lost"),
+        (lose("numbers", 3), "is lost"),
+        (alter("copies", 2, N=1_000), "invented"),
+        (alter("moved", 2, key="g9"), "has key g9"),
+        (lambda history: history["counts"].pop(), "counts: h"),
+        (lambda history: history["counts"].append(history["counts"][0]), "but was at|ends at"),
+        (alter("counts", -1, S=0), "ends at"),
+    ],
+)
+def test_what_at_least_once_does_not_allow(fault: Callable[[History], object], found: str) -> None:
+    """Losses, and a row of a table behind a newer one."""
+    history, acks = true_history()
+    fault(history)
+    problems = check_at_least_once(history, acks)
+    assert any(re.search(found, problem) for problem in problems), problems
+
+
+def test_a_count_that_was_higher_once() -> None:
+    """What an instance that had lost its task has written over the newer row."""
+    history, acks = true_history()
+    last = history["counts"][-1]
+    appended(history["counts"], 0, last.key, {"C": last.number("C") + 5, "S": 10_000})
+    appended(history["counts"], 0, last.key, {"C": last.number("C") + 4, "S": 9_000})
+    assert check_at_least_once(history, acks) == [
+        f"counts: {last.key} ends at {{'C': {last.number('C') + 4}, 'S': 9000}},"
+        f" but was at {last.number('C') + 5}"
+    ]
