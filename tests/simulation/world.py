@@ -131,6 +131,7 @@ class World:
             backoff_ms=2,
             max_backoff_ms=20,
         )
+        self.max_task_idle_ms = rnd.choice((0, 0, 3, 40))
         self.coordinator = Coordinator[Any](rnd, self.joined) if rnd.random() < 0.5 else None
         self.broker = self.make_broker(markers=rnd.random() < 0.5)
         for name, partitions in self.shape.topics(self.partitions).items():
@@ -238,6 +239,7 @@ class World:
             guarantee,
             repartitions=self.shape.repartitions,
             streams=self.mutant.streams(self.shape),
+            max_task_idle_ms=self.max_task_idle_ms,
         )
         host.instance.add_query(spec)
         for execution in host.instance._queries.values():

@@ -38,9 +38,10 @@ PROPERTIES: tuple[Property, ...] = (
     ),
     Property(
         "max.task.idle.ms",
+        "int",
         "0",
-        "0",
-        "How long a task waits for an input that has no records; waiting is not supported yet.",
+        "How long a task with records of one input waits for those of another, so that it takes "
+        "them in the order of time; 0 or less: not at all.",
     ),
     Property(
         "ksql.persistence.default.format.key",

@@ -168,6 +168,7 @@ def _start(
             users_functions=calls_users_functions(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(session.properties),
+            max_task_idle_ms=int(effective(session.properties, "max.task.idle.ms")),
             on_outputs=lambda outputs: push_query.hand_over(outputs, kind),
             on_error=push_query.fail,
         ),

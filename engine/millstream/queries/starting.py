@@ -100,6 +100,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             users_functions=calls_users_functions(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(record.properties),
+            max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),
         ),
     )
     paused = query_id in registry.paused

@@ -229,6 +229,7 @@ class QueryRunner(Generic[Batch]):
         for runner in self.runners:
             if not self._poll(runner, now):
                 return progress
+            runner.wait_for_inputs(now)
             if runner.buffered and not runner.awaiting:
                 progress = self._run(runner, now) or progress
         if not progress and not self.dirty:

@@ -97,6 +97,8 @@ class QuerySpec(Generic[Batch]):
     """Whether to retry recoverable errors; otherwise it stops with the first error."""
     commit_interval_ms: int | None = None
     """How often to commit; None: as the runtime's settings say."""
+    max_task_idle_ms: int = 0
+    """How long a task with records of one topic waits for those of another; see `TaskIdling`."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
     on_error: Callable[[Exception], None] | None = None
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Generic
 
 from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
 from millstream.model.errors import CorruptionError, MillstreamError
-from millstream.model.event_time import END
+from millstream.model.event_time import END, NEVER
 from millstream.runtime.changelogs import check_position, skip_truncated
 from millstream.runtime.channels import Channels
 from millstream.runtime.fetch_quota import FetchQuota
 from millstream.runtime.ports import RunResult
 from millstream.runtime.remote_upstreams import RemoteUpstreams
 from millstream.runtime.spec import ExecutorSpec, RuntimeSettings, SubTopologyMetrics
+from millstream.runtime.task_idling import TaskIdling
 from millstream.runtime.tasks import Task, TaskId, TaskState
 from millstream.runtime.watermark import Watermark
 
@@ -28,7 +30,11 @@ class SubTopologyRunner(Generic[Batch]):
     """The tasks of one sub-topology, run together: one run serves all their partitions."""
 
     def __init__(
-        self, index: int, spec: ExecutorSpec[Batch], remote_upstreams: RemoteUpstreams[Batch]
+        self,
+        index: int,
+        spec: ExecutorSpec[Batch],
+        remote_upstreams: RemoteUpstreams[Batch],
+        max_task_idle_ms: int = 0,
     ) -> None:
         self.index = index
         self.spec = spec
@@ -47,6 +53,7 @@ class SubTopologyRunner(Generic[Batch]):
         """What the held-back rows of the last run wait for, if upstream is still to send it. Until
         it arrives, or upstream's watermark advances, no other input changes the result."""
         self.channels = Channels(spec, remote_upstreams)
+        self.idling = TaskIdling(max_task_idle_ms)
         self.bounds: Mapping[TopicPartition, int] = {}
         """The offsets at which partitions are treated as ended, even if more records exist."""
 
@@ -202,6 +209,16 @@ class SubTopologyRunner(Generic[Batch]):
         """Their bytes."""
         return sum(fetched.bytes for fetched in self.buffer.values())
 
+    def wait_for_inputs(self, now: int) -> None:
+        """Have tasks wait for topics without records, as long as they are set to."""
+        if self.bounds or self.awaiting:
+            return
+        tasks = [tuple(self.spec.topic_partitions(partition)) for partition in self.tasks]
+        self.buffer = self.idling.held(self.buffer, tasks, self.positions, now)
+        if self.idling.next_at is not None:
+            # Rows of any time may come of what waits.
+            self.watermark.reached = NEVER
+
     def run(self) -> tuple[RunResult[Batch], int]:
         """Run the executor over everything buffered. Returns the result and the number of records
         consumed, as a distance in offsets (0: all of it was held back)."""
@@ -226,6 +243,8 @@ class SubTopologyRunner(Generic[Batch]):
             moved += after - before
             records += _records(fetched, before, after)
             self.fetch_quota.consumed(topic_partition, after - before, fetched.next_offset - before)
+        if self.idling.next_at is not None:
+            result = replace(result, watermark=NEVER)
         self.stuck = self._waited_for() if self._waits() else {}
         self.buffer.clear()
         self._count(result, records)
@@ -328,6 +347,7 @@ class SubTopologyRunner(Generic[Batch]):
         self.snapshot_starts.clear()
         self.stuck = {}
         self.watermark.reset()
+        self.idling.reset()
 
 
 def _reached(read: Fetched[Batch]) -> Reached:

@@ -21,7 +21,7 @@ class SubTopologyRunners(Generic[Batch]):
     def __init__(self, spec: QuerySpec[Batch]) -> None:
         self.remote_upstreams = RemoteUpstreams[Batch](spec)
         self._all = tuple(
-            SubTopologyRunner(index, executor, self.remote_upstreams)
+            SubTopologyRunner(index, executor, self.remote_upstreams, spec.max_task_idle_ms)
             for index, executor in enumerate(spec.executors)
         )
         self._repartitions = spec.repartitions
@@ -98,6 +98,12 @@ class SubTopologyRunners(Generic[Batch]):
                 runner.spec.executor.commit(runner.changelog_positions())
                 return count
         return None
+
+    @property
+    def idle_until(self) -> int | None:
+        """When the first task that waits for an input goes on without it; None where none waits."""
+        waits = (runner.idling.next_at for runner in self._all)
+        return min((at for at in waits if at is not None), default=None)
 
     # ---- input -------------------------------------------------------------------------------
 

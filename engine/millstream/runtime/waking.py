@@ -21,4 +21,6 @@ def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
         times.append(asked if asked > now else now + query.settings.await_poll_ms)
     if query.runners.scattered:
         times.append(query.next_gathering)
+    if (idle_until := query.runners.idle_until) is not None:
+        times.append(idle_until)
     return max(now, min(times)) if times else None
