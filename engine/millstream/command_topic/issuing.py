@@ -82,7 +82,7 @@ class Attempt:
         """Plan the statement, apply it and write its command. Raises LeaseLostError if the lease
         was lost before the command was written; nothing is changed then."""
         command_topic = self.command_topic
-        following.catch_up(command_topic)
+        following.catch_up(command_topic, until=self.lease)
         command_topic.state.check()
         finish_last(command_topic)
         self.number = self._number()

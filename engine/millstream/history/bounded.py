@@ -167,6 +167,8 @@ class BoundedLog:
         """Refused."""
         refuse()
 
+    marker_offsets = 0
+    """See `Log`."""
     commits_together = False
     """See `Log`."""
 

@@ -350,6 +350,8 @@ class EmbeddedLog:
 
     # Writing
 
+    marker_offsets = 0
+    """See `Log`."""
     commits_together = True
     """See `Log`."""
 

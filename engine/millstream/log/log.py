@@ -342,6 +342,10 @@ class Log(Protocol[Batch]):
         largest transaction, where writing it takes long."""
 
     @property
+    def marker_offsets(self) -> int:
+        """How many offsets the end of each transaction takes on a partition: 1 on Kafka, else 0."""
+
+    @property
     def commits_together(self) -> bool:
         """Whether `transact_all` costs about as much as the transaction of one writer."""
 

@@ -62,8 +62,8 @@ class SimulatedLog(Generic[Batch]):
     `effect(name)` is called before and after each durable step ("append", "transact.write",
     "transact.commit", "transact.done", "writer", …) and may raise SimulatedCrash; the log itself
     outlives the crash, as a broker does. `fault(name)` decides the fate of each request. With
-    `markers`, the end of each transaction takes an offset, as on Kafka. With a `coordinator`, the
-    members of a group share its tasks.
+    `markers`, the end of each transaction takes an offset, as on Kafka, where an append is a
+    transaction too. With a `coordinator`, the members of a group share its tasks.
     """
 
     def __init__(
@@ -283,10 +283,17 @@ class SimulatedLog(Generic[Batch]):
         if fault is not Fault.REQUEST_LOST:
             check_epoch(identity, epoch, self._epochs.get(identity, 0))
             self._add(appended, None)
+            if self._markers:
+                self._mark({(append.topic, append.partition) for append in appended})
             self._watchers.call(grown(append.topic for append in appended))
             self._effect("append.done")
         if fault is not Fault.NONE:
             raise UnavailableError("Simulated: append was not answered.", code="E-LOG-UNKNOWN")
+
+    @property
+    def marker_offsets(self) -> int:
+        """See `Log`."""
+        return int(self._markers)
 
     commits_together = True
     """See `Log`."""
@@ -348,6 +355,10 @@ class SimulatedLog(Generic[Batch]):
                 held = self._partitions[append.topic, append.partition]
                 held.add(append.batch, append.count, transaction)
 
+    def _mark(self, topic_partitions: Collection[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            self._partitions[topic_partition].mark(self._batches.join([]))
+
     def _settle(self, transaction: Transaction, fate: Fate) -> None:
         transaction.fate = fate
         self._open.remove(transaction)
@@ -357,11 +368,11 @@ class SimulatedLog(Generic[Batch]):
                 {at: p for at, p in transaction.positions.items() if at in self._partitions}
             )
         topics = set()
-        for (topic, _), held in self._partitions.items():
+        for (topic, partition), held in self._partitions.items():
             if any(piece.transaction is transaction for piece in held.pieces):
                 topics.add(topic)
                 if self._markers:
-                    held.mark(self._batches.join([]))
+                    self._mark({(topic, partition)})
             if fate is Fate.ABORTED and not self._markers:
                 undo(held, transaction)
         # Also after an abort: what others wrote behind it can be read now.

@@ -212,6 +212,8 @@ class KafkaLog:
         """Open the writer of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._context, patience=alone(size))
 
+    marker_offsets = 1
+    """See `Log`."""
     commits_together = False
     """See `Log`: each writer has a producer of its own."""
 
