@@ -38,6 +38,8 @@ from millstream.log.log import (
     Result,
     Topic,
     TopicPartition,
+    create_one_by_one,
+    describe_one_by_one,
     ends_one_by_one,
     of_places,
 )
@@ -142,6 +144,10 @@ class EmbeddedLog:
             self._contents.topics[topic.name] = stored
         self._watchers.call(changed(topic.name))
 
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """See `Log`."""
+        return create_one_by_one(self, topics)
+
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
         with self._lock:
@@ -165,6 +171,10 @@ class EmbeddedLog:
         with self._lock:
             self._require_open()
             return self._contents.listed()
+
+    def describe(self, names: Collection[str]) -> Mapping[str, Topic]:
+        """See `Log`."""
+        return describe_one_by_one(self, names)
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         """See `Log`."""
@@ -270,6 +280,10 @@ class EmbeddedLog:
             with self._file.change() as cursor:
                 cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
             del self._contents.positions[group]
+
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """See `Log`; none."""
+        return ()
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """See `Log`; no other process can open the file."""

@@ -213,6 +213,24 @@ def ends_one_by_one(
     return ends
 
 
+def create_one_by_one(log: Log[Batch], topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+    """`create_topics` of a log that responds at once."""
+    results: list[Topic | MillstreamError] = []
+    for topic in topics:
+        try:
+            log.create_topic(topic)
+            results.append(log.topic(topic.name) or topic)
+        except MillstreamError as error:
+            results.append(error)
+    return results
+
+
+def describe_one_by_one(log: Log[Batch], names: Collection[str]) -> dict[str, Topic]:
+    """`describe` of a log that responds at once."""
+    found = ((name, log.topic(name)) for name in names)
+    return {name: topic for name, topic in found if topic is not None}
+
+
 def of_places(
     positions: Mapping[TopicPartition, int], topic_partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
@@ -280,6 +298,11 @@ class Log(Protocol[Batch]):
     def create_topic(self, topic: Topic) -> None:
         """Raises ConflictError when the name is taken."""
 
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """Create several in one request. For each, in their order: the topic as it was created, or
+        the error that `create_topic` raises for it; one that fails does not hold back the others.
+        """
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic, its records and all committed positions on it; no error when absent."""
 
@@ -288,6 +311,10 @@ class Log(Protocol[Batch]):
 
     def topics(self) -> tuple[Topic, ...]:
         """All topics, by name."""
+
+    def describe(self, names: Collection[str]) -> Mapping[str, Topic]:
+        """Those of these topics that exist, as they are now, in one request. Without their
+        settings."""
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         """Topics as of a few seconds ago at most, None for one that does not exist. Never blocks,
@@ -352,6 +379,10 @@ class Log(Protocol[Batch]):
     def transact_all(self, participants: Sequence[Participant[Batch]]) -> list[Result]:
         """Carry out the transactions of several writers, together where the log can; a result for
         each. One that fails does not hold back the others (`log/rounds.py`)."""
+
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """The topics that `join` needs. It creates those that are missing; creating them together
+        with others beforehand saves requests. `forget_group` deletes them."""
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """Join a group and share the tasks of a query, numbered below `partitions`, with its other

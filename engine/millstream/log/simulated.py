@@ -33,6 +33,8 @@ from millstream.log.log import (
     Result,
     Topic,
     TopicPartition,
+    create_one_by_one,
+    describe_one_by_one,
     ends_one_by_one,
     of_places,
 )
@@ -41,7 +43,7 @@ from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import OnNews, Watchers, changed, grown
-from millstream.model.errors import UnavailableError
+from millstream.model.errors import MillstreamError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,10 @@ class SimulatedLog(Generic[Batch]):
         self._watchers.call(changed(topic.name))
         self._effect("create_topic")
 
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """See `Log`."""
+        return create_one_by_one(self, topics)
+
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
         self._request("delete_topic")
@@ -121,6 +127,10 @@ class SimulatedLog(Generic[Batch]):
     def topics(self) -> tuple[Topic, ...]:
         """See `Log`."""
         return tuple(self._topics[name] for name in sorted(self._topics))
+
+    def describe(self, names: Collection[str]) -> Mapping[str, Topic]:
+        """See `Log`."""
+        return describe_one_by_one(self, names)
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         """See `Log`."""
@@ -246,6 +256,10 @@ class SimulatedLog(Generic[Batch]):
         for opened in [opened for opened in self._open if opened.identity == identity]:
             self._epochs[identity] += 1
             self._settle(opened, Fate.ABORTED)
+
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """See `Log`; none."""
+        return ()
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """See `Log`."""

@@ -119,6 +119,29 @@ def check_topics(subject: Subject, log: Log[Any]) -> None:
         log.read("B", 1, 0, 1)
 
 
+def check_topics_together(subject: Subject, log: Log[Any]) -> None:
+    log.create_topic(Topic("b", 2))
+    a, b, empty, c = log.create_topics(
+        [Topic("a", 1), Topic("b", 1), Topic("empty", 0), Topic("c", 3, 1, subject.config)]
+    )
+    assert isinstance(b, ConflictError) and isinstance(empty, StatementError)
+    assert log.create_topics([]) == []
+    found = log.describe(["c", "a", "nowhere"])
+    assert sorted(found) == ["a", "c"]
+    for name, made, partitions in (("a", a, 1), ("c", c, 3)):
+        known = log.topic(name)
+        assert isinstance(made, Topic) and known is not None
+        assert made.id == known.id == found[name].id
+        assert made.partitions == known.partitions == found[name].partitions == partitions
+    assert log.topic("c") == c
+    log.delete_topic("a")
+    assert log.describe(["a"]) == {}
+    (again,) = log.create_topics([Topic("a", 2)])
+    assert isinstance(again, Topic) and isinstance(a, Topic) and again.id != a.id
+    assert log.describe(["a"])["a"].id == again.id
+    log.writer("w").append([append(subject, [1], topic="a", partition=1)])
+
+
 def check_append_and_read(subject: Subject, log: Log[Any]) -> None:
     log.create_topic(Topic("t", 2))
     writer = log.writer("w")
@@ -252,6 +275,7 @@ def check_joining_alone(subject: Subject, log: Log[Any]) -> None:
 
 CHECKS = (
     check_topics,
+    check_topics_together,
     check_append_and_read,
     check_deleted_topic_starts_again,
     check_transactions,
