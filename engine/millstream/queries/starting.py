@@ -283,16 +283,19 @@ def start_positions(
 ) -> dict[TopicPartition, int]:
     """The start positions: tables at their first record, streams by `auto.offset.reset`."""
     latest = effective(properties, "auto.offset.reset") == "latest"
-    positions = {}
+    at_start: list[TopicPartition] = []
+    at_end: list[TopicPartition] = []
     for sub in topology.subtopologies:
         for item in sub.inputs:
-            if not isinstance(item, SourceInput):
-                continue
-            at_end = latest and item.read.kind is SourceKind.STREAM
-            offset = log.end_offset if at_end else log.start_offset
-            for partition in range(sub.partitions):
-                positions[item.topic, partition] = offset(item.topic, partition)
-    return positions
+            if isinstance(item, SourceInput):
+                stream = item.read.kind is SourceKind.STREAM
+                (at_end if latest and stream else at_start).extend(
+                    (item.topic, partition) for partition in range(sub.partitions)
+                )
+    # One request for all of them; those whose brokers did not respond in time are left out.
+    ends = log.end_offsets(at_end) if at_end else {}
+    positions = {at: ends[at] if at in ends else log.end_offset(*at) for at in at_end}
+    return positions | {at: log.start_offset(*at) for at in at_start}
 
 
 def _commit_start_positions(
