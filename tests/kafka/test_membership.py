@@ -89,22 +89,6 @@ def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
 
 @PROTOCOLS
 @pytest.mark.timeout(300)
-def test_a_group_starts_where_it_is_told_to_before_it_has_members(
-    party: Party, protocol: Protocol
-) -> None:
-    log = party.log(protocol)
-    topic = party.topic()
-    log.start_group(GROUP, {(topic, 1): 5})
-    assert log.positions(GROUP, {(topic, 0), (topic, 1)}) == {(topic, 1): 5}
-    member = log.join(GROUP, TASKS)
-    until(lambda: claims(member) == [ALL])
-    writer = member.writer(member.assignment().epoch)
-    assert writer.transact(GROUP, [], {(topic, 0): 1}) is Outcome.COMMITTED
-    assert log.positions(GROUP, {(topic, 0), (topic, 1)}) == {(topic, 0): 1, (topic, 1): 5}
-
-
-@PROTOCOLS
-@pytest.mark.timeout(300)
 def test_each_gets_the_positions_of_all(party: Party, protocol: Protocol) -> None:
     members = [party.join(protocol), party.join(protocol)]
     topic = party.topic()

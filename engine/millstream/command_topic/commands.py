@@ -4,6 +4,8 @@ Opening a database replays it. On a shared log, an instance appends a command un
 opens the topic's writer, which fences every other instance that is about to append, writes a lease
 record, reads the topic up to that record, and only then prepares and appends the command. So an
 instance that appends has read everything before its command (docs/adr/0011-one-command-topic.md).
+The writer is kept for the next lease: until another instance takes one, it is the newest writer,
+and opening another one would fence nobody.
 """
 
 from __future__ import annotations
@@ -48,11 +50,17 @@ class CommandLog:
         self._topic = topic
         database_id(log, topic)
         self._writer: Writer[pa.Table] | None = None if shared else log.writer(topic)
+        """On a shared log, the writer of the last lease, if nothing went wrong with it."""
 
     @property
     def next_offset(self) -> int:
         """The end offset of the topic."""
         return self._log.end_offset(self._topic, 0)
+
+    def unread(self, position: int, end: int) -> bool:
+        """Whether entries may lie between a position and an end of the topic. Every entry is a
+        transaction of its own, so what is left of the last one may be its marker."""
+        return not position <= end <= position + self._log.marker_offsets
 
     @contextmanager
     def lease(
@@ -64,22 +72,51 @@ class CommandLog:
         `size`: bytes of the records that are written with the command. `quiesce`: a query to
         quiesce on all instances until the next entry; only for a shared log.
         """
-        token = uuid.uuid4().hex if self.shared else ""
-        lease = CommandTopicLease(self, token, self._writer or self._open_writer(size))
+        lease = self._take(now, size, quiesce)
         try:
-            if token:
-                lease.write(self._topic, encode_lease(token, quiesce), now)
             yield lease
         except LeaseLostError:
+            self._give_up(lease)
             raise
         except Exception:
             if self.shared and quiesce is not None:
                 with suppress(MillstreamError):
                     lease.write(self._topic, encode_lease(uuid.uuid4().hex), now)
+            self._give_up(lease)
             raise
-        finally:
-            if self.shared:
-                lease.writer.close()
+        except BaseException:
+            self._give_up(lease)
+            raise
+        if size:
+            self._give_up(lease)
+        else:
+            self._writer = lease.writer
+
+    def _take(self, now: int, size: int, quiesce: QuiesceRequest | None) -> CommandTopicLease:
+        if not self.shared:
+            assert self._writer is not None, "the command log is closed"
+            return CommandTopicLease(self, "", self._writer)
+        kept, self._writer = self._writer, None
+        if kept is not None and not size:
+            # Whatever is wrong with it, a new writer puts an end to what this one has left open.
+            with suppress(MillstreamError):
+                return self._written(kept, now, quiesce)
+        return self._written(self._open_writer(size), now, quiesce)
+
+    def _written(
+        self, writer: Writer[pa.Table], now: int, quiesce: QuiesceRequest | None
+    ) -> CommandTopicLease:
+        lease = CommandTopicLease(self, uuid.uuid4().hex, writer)
+        try:
+            lease.write(self._topic, encode_lease(lease.token, quiesce), now)
+        except BaseException:
+            writer.close()
+            raise
+        return lease
+
+    def _give_up(self, lease: CommandTopicLease) -> None:
+        if self.shared:
+            lease.writer.close()
 
     def _open_writer(self, size: int = 0) -> Writer[pa.Table]:
         try:
@@ -87,14 +124,23 @@ class CommandLog:
         except FencedError as error:
             raise LeaseLostError(error.message) from error
 
-    def since(self, position: int) -> Iterator[Entry]:
-        """All entries from an offset on; -1 for the first retained one."""
+    def since(self, position: int, *, until: str = "", end: int | None = None) -> Iterator[Entry]:
+        """The entries from an offset on, -1 for the first retained one: all of them, those up to
+        the lease `until`, or those below the offset `end`.
+
+        With either of these it reads entry by entry, and only where it knows that there is one: on
+        Kafka, learning that a partition has no more takes 100 ms.
+        """
         if position < 0:
             position = self._log.start_offset(self._topic, 0)
-        while True:
-            fetched = self._log.read(self._topic, 0, position, READ_MAX)
+        count = READ_MAX if end is None and not until else 1
+        while end is None or self.unread(position, end):
+            fetched = self._log.read(self._topic, 0, position, count)
             for row in fetched.batch.to_pylist():
-                yield decode_entry(row["offset"], row["value"], row["timestamp"])
+                entry = decode_entry(row["offset"], row["value"], row["timestamp"])
+                yield entry
+                if until and entry.lease == until:
+                    return
             if fetched.end:
                 return
             position = fetched.next_offset

@@ -52,9 +52,16 @@ def _from_snapshot(command_topic: CommandTopic) -> bool:
     return not replay_state.unapplied and snapshots.digest_of(command_topic) == snapshot.digest
 
 
-def catch_up(command_topic: CommandTopic, *, live: bool = True) -> bool:
+def catch_up(
+    command_topic: CommandTopic,
+    *,
+    live: bool = True,
+    until: CommandTopicLease | None = None,
+    end: int | None = None,
+) -> bool:
     """Apply the new entries of the command topic; returns whether there were any. `live`: whether
-    the queries of the catalog are running.
+    the queries of the catalog are running. `until`: a lease of this instance, behind which there is
+    nothing to read; `end`: the offset to read up to.
 
     The caller holds the driver's lock. Raises UnavailableError when the log does not respond.
     """
@@ -63,7 +70,8 @@ def catch_up(command_topic: CommandTopic, *, live: bool = True) -> bool:
     if replay_state.broken is not None:
         return False
     try:
-        for entry in command_topic.log.since(replay_state.position):
+        token = "" if until is None else until.token
+        for entry in command_topic.log.since(replay_state.position, until=token, end=end):
             _check_chain(command_topic, entry)
             _apply(command_topic, entry, live=live)
             replay_state.position = entry.offset + 1
@@ -149,7 +157,7 @@ def follow(command_topic: CommandTopic) -> None:
     poll = gate.begin_poll() if gate else 0
     if replay_state.broken is None and _has_new_entries(command_topic):
         with command_topic.registry.driver.lock:
-            catch_up(command_topic)
+            catch_up(command_topic, end=command_topic.log.next_offset)
         command_topic.registry.driver.wake()
     if gate and gate.end_poll(poll):
         command_topic.registry.driver.wake_all()
@@ -167,17 +175,16 @@ def _end_overdue_quiescence(command_topic: CommandTopic) -> None:
     """Take a lease without a command: as the next entry, it ends an overdue quiescence."""
     with command_topic.registry.driver.lock, suppress(LeaseLostError):
         if quiesced.is_overdue(command_topic):
-            with command_topic.log.lease(command_topic.clock()):
-                catch_up(command_topic)
+            with command_topic.log.lease(command_topic.clock()) as lease:
+                catch_up(command_topic, until=lease)
 
 
 def _has_new_entries(command_topic: CommandTopic) -> bool:
     """Whether to catch up under the lock. Polling does not take the lock, so that an idle topic
-    blocks nothing."""
-    try:
-        return next(command_topic.log.since(command_topic.state.position), None) is not None
-    except CorruptionError:
-        return True
+    blocks nothing. It does not read either: that would make the statements of this instance, which
+    read the topic at another position, wait for it."""
+    end = command_topic.log.next_offset
+    return command_topic.log.unread(command_topic.state.position, end)
 
 
 def delete_orphans(command_topic: CommandTopic) -> None:
@@ -195,7 +202,7 @@ def delete_orphans(command_topic: CommandTopic) -> None:
         return
     for _ in range(LEASE_ATTEMPTS):
         with suppress(LeaseLostError), command_topic.log.lease(command_topic.clock()) as lease:
-            catch_up(command_topic, live=False)
+            catch_up(command_topic, live=False, until=lease)
             token, number = command_topic.state.lease
             if command_topic.state.complete and token == lease.token:
                 orphans.sweep(command_topic.registry, below=number)
@@ -244,7 +251,7 @@ class TopicFollower:
             orphans.erase_ended(command_topic.registry)
             if command_topic.state.unsaved >= UNSAVED_AT_CLOSE:
                 with command_topic.log.lease(command_topic.clock()) as lease:
-                    catch_up(command_topic, live=False)
+                    catch_up(command_topic, live=False, until=lease)
                     save_if_due(command_topic, lease, UNSAVED_AT_CLOSE)
 
     def _run(self) -> None:

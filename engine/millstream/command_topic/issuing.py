@@ -17,6 +17,7 @@ from millstream.ddl.change import plan_change
 from millstream.ddl.effects import Change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.snapshot import CatalogSnapshot
+from millstream.ddl.topics import PlannedTopics
 from millstream.model.errors import ConflictError, FencedError, MillstreamError
 from millstream.queries import reconcile, teardown
 from millstream.queries.backfill_result import (
@@ -82,7 +83,7 @@ class Attempt:
         """Plan the statement, apply it and write its command. Raises LeaseLostError if the lease
         was lost before the command was written; nothing is changed then."""
         command_topic = self.command_topic
-        following.catch_up(command_topic)
+        following.catch_up(command_topic, until=self.lease)
         command_topic.state.check()
         finish_last(command_topic)
         self.number = self._number()
@@ -111,19 +112,24 @@ class Attempt:
         self.configured = replace(
             self.configured, number=self.number, issued_at=self.command_topic.clock()
         )
-        change = plan_change(self.configured, self.before, self.command_topic.registry.environment)
+        registry = self.command_topic.registry
+        planned = PlannedTopics(registry.log)
+        environment = replace(registry.environment, topics=planned)
+        change = plan_change(self.configured, self.before, environment)
         if change.changed:
-            self._apply(change)
+            self._apply(change, planned)
         return change
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: Change, planned: PlannedTopics) -> None:
         command_topic, backfill = self.command_topic, self.backfill
         planned_backfill = change.backfill
         if backfill is not None and (
             planned_backfill is None or planned_backfill.replaced != backfill.replaced
         ):
             raise definition_changed(change.query_id or "")
-        after = reconcile.prepare(command_topic.registry, change, backfill)
+        after = reconcile.prepare(
+            command_topic.registry, change, backfill, planned, self.lease.writer
+        )
         try:
             self._stop_replaced()
             self._write(change, after)

@@ -85,7 +85,8 @@ def _config(source: Source) -> dict[str, str]:
 
 class PlannedTopics:
     """The existing topics, overlaid with the effects of statements that are planned but not
-    executed. Each topic is requested from the log once, because a broker takes some ms to respond.
+    executed. Each topic is requested from the log once, because a broker takes some ms to respond:
+    one of these is for one statement, which sees a topic as it was at its first request.
     """
 
     def __init__(self, existing: Topics) -> None:
@@ -97,6 +98,9 @@ class PlannedTopics:
         """The topic of a name; None if there is none."""
         if name in self._changed:
             return self._changed[name]
+        return self._on_log(name)
+
+    def _on_log(self, name: str) -> Topic | None:
         if name not in self._known:
             self._known[name] = self._existing.topic(name)
         return self._known[name]
@@ -105,6 +109,11 @@ class PlannedTopics:
         """All topics."""
         unchanged = (topic for topic in self._existing.topics() if topic.name not in self._changed)
         return (*unchanged, *(topic for topic in self._changed.values() if topic is not None))
+
+    def existing(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Those of these topics that exist on the log, as they were at their first request."""
+        found = ((name, self._on_log(name)) for name in names)
+        return {name: topic for name, topic in found if topic is not None}
 
     def apply(self, effects: Iterable[Effect]) -> None:
         """Overlay the topics that effects would create and delete."""

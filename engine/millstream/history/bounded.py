@@ -24,7 +24,7 @@ from millstream.log.log import (
     Writer,
 )
 from millstream.model.batch import NO_RECORDS
-from millstream.model.errors import StatementError
+from millstream.model.errors import MillstreamError, StatementError
 
 READ_BYTES = 16 << 20
 """The approximate bytes of one read, however few records that is."""
@@ -102,6 +102,10 @@ class BoundedLog:
         """See `Log`."""
         return DirectReader(self)
 
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """None."""
+        return ()
+
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Refused."""
         refuse()
@@ -140,10 +144,6 @@ class BoundedLog:
         """There is no group."""
         return True
 
-    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Refused."""
-        refuse()
-
     def forget_group(self, group: str) -> None:
         """Nothing is committed."""
 
@@ -155,11 +155,19 @@ class BoundedLog:
         """See `topic`."""
         return ()
 
+    def describe(self, names: Collection[str]) -> Mapping[str, Topic]:
+        """See `topic`."""
+        return {}
+
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         """See `topic`."""
         return {}
 
     def create_topic(self, topic: Topic) -> None:
+        """Refused."""
+        refuse()
+
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
         """Refused."""
         refuse()
 
@@ -171,6 +179,8 @@ class BoundedLog:
         """Refused."""
         refuse()
 
+    marker_offsets = 0
+    """See `Log`."""
     commits_together = False
     """See `Log`."""
 

@@ -38,9 +38,10 @@ from millstream.log.log import (
     Result,
     Topic,
     TopicPartition,
+    create_one_by_one,
+    describe_one_by_one,
     ends_one_by_one,
     of_places,
-    start_by_transaction,
 )
 from millstream.log.logfile import InDoubtError, LogFile
 from millstream.log.membership import SoleMember
@@ -143,6 +144,10 @@ class EmbeddedLog:
             self._contents.topics[topic.name] = stored
         self._watchers.call(changed(topic.name))
 
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """See `Log`."""
+        return create_one_by_one(self, topics)
+
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
         with self._lock:
@@ -166,6 +171,10 @@ class EmbeddedLog:
         with self._lock:
             self._require_open()
             return self._contents.listed()
+
+    def describe(self, names: Collection[str]) -> Mapping[str, Topic]:
+        """See `Log`."""
+        return describe_one_by_one(self, names)
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         """See `Log`."""
@@ -263,10 +272,6 @@ class EmbeddedLog:
         """See `Log`; a group of one process has no members."""
         return True
 
-    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """See `Log`."""
-        start_by_transaction(self, group, positions)
-
     def forget_group(self, group: str) -> None:
         """See `Log`."""
         with self._lock:
@@ -275,6 +280,10 @@ class EmbeddedLog:
             with self._file.change() as cursor:
                 cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
             del self._contents.positions[group]
+
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """See `Log`; none."""
+        return ()
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """See `Log`; no other process can open the file."""
@@ -355,6 +364,8 @@ class EmbeddedLog:
 
     # Writing
 
+    marker_offsets = 0
+    """See `Log`."""
     commits_together = True
     """See `Log`."""
 

@@ -16,10 +16,13 @@ from millstream.model.errors import CorruptionError, MillstreamError
 
 
 def check_topics(log: Log[Any], noted: Iterable[Topic]) -> None:
-    """Compare topics on the log with what was recorded earlier; raises CorruptionError (code
-    E-TOPIC-REPLACED or E-PARTITIONS) for the first one that differs."""
-    for topic in noted:
-        check_same(topic, log.topic(topic.name))
+    """Compare topics with what was recorded earlier, as they are on the log now, in one request;
+    raises CorruptionError (code E-TOPIC-REPLACED or E-PARTITIONS) for the first one that differs.
+    """
+    known = {topic.name: topic for topic in noted}
+    found = log.describe(known.keys()) if known else {}
+    for name, topic in known.items():
+        check_same(topic, found.get(name))
 
 
 def check_seen(log: Log[Any], noted: Mapping[str, Topic]) -> None:

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from millstream.log.watchers import OnNews
-from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.errors import MillstreamError
 from millstream.model.event_time import NEVER
 
 Batch = TypeVar("Batch")
@@ -218,23 +218,22 @@ def ends_one_by_one(
     return ends
 
 
-def start_by_transaction(
-    log: Log[Batch], group: str, positions: Mapping[TopicPartition, int]
-) -> None:
-    """`start_group` of a log whose writers cost nothing."""
-    writer = log.writer(group)
-    outcome = writer.transact(group, (), positions)
-    writer.close()
-    if outcome is not Outcome.COMMITTED:
-        raise not_started(group, outcome)
+def create_one_by_one(log: Log[Batch], topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+    """`create_topics` of a log that responds at once."""
+    results: list[Topic | MillstreamError] = []
+    for topic in topics:
+        try:
+            log.create_topic(topic)
+            results.append(log.topic(topic.name) or topic)
+        except MillstreamError as error:
+            results.append(error)
+    return results
 
 
-def not_started(group: str, outcome: Outcome) -> UnavailableError:
-    """The error for a group whose positions are not known to be committed."""
-    return UnavailableError(
-        f"Could not commit where '{group}' starts to read: the outcome is {outcome.value}",
-        hint="Try again.",
-    )
+def describe_one_by_one(log: Log[Batch], names: Collection[str]) -> dict[str, Topic]:
+    """`describe` of a log that responds at once."""
+    found = ((name, log.topic(name)) for name in names)
+    return {name: topic for name, topic in found if topic is not None}
 
 
 def of_places(
@@ -304,6 +303,11 @@ class Log(Protocol[Batch]):
     def create_topic(self, topic: Topic) -> None:
         """Raises ConflictError when the name is taken."""
 
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """Create several in one request. For each, in their order: the topic as it was created, or
+        the error that `create_topic` raises for it; one that fails does not hold back the others.
+        """
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic, its records and all committed positions on it; no error when absent."""
 
@@ -312,6 +316,10 @@ class Log(Protocol[Batch]):
 
     def topics(self) -> tuple[Topic, ...]:
         """All topics, by name."""
+
+    def describe(self, names: Collection[str]) -> Mapping[str, Topic]:
+        """Those of these topics that exist, as they are now, in one request. Without their
+        settings."""
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         """Topics as of a few seconds ago at most, None for one that does not exist. Never blocks,
@@ -361,14 +369,13 @@ class Log(Protocol[Batch]):
     def forget_group(self, group: str) -> None:
         """Drop a group's positions (its query was terminated)."""
 
-    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit the positions at which a group starts. The caller sees to it that it has no
-        members yet, which a log may not check. Raises UnavailableError when it is not known whether
-        they are committed."""
-
     def writer(self, identity: str, *, size: int = 0) -> Writer[Batch]:
         """Open the writer of `identity`, fencing earlier ones. `size`: the approximate bytes of its
         largest transaction, where writing it takes long."""
+
+    @property
+    def marker_offsets(self) -> int:
+        """How many offsets the end of each transaction takes on a partition: 1 on Kafka, else 0."""
 
     @property
     def commits_together(self) -> bool:
@@ -377,6 +384,10 @@ class Log(Protocol[Batch]):
     def transact_all(self, participants: Sequence[Participant[Batch]]) -> list[Result]:
         """Carry out the transactions of several writers, together where the log can; a result for
         each. One that fails does not hold back the others (`log/rounds.py`)."""
+
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """The topics that `join` needs. It creates those that are missing; creating them together
+        with others beforehand saves requests. `forget_group` deletes them."""
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """Join a group and share the tasks of a query, numbered below `partitions`, with its other

@@ -33,16 +33,17 @@ from millstream.log.log import (
     Result,
     Topic,
     TopicPartition,
+    create_one_by_one,
+    describe_one_by_one,
     ends_one_by_one,
     of_places,
-    start_by_transaction,
 )
 from millstream.log.membership import SoleMember
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import OnNews, Watchers, changed, grown
-from millstream.model.errors import UnavailableError
+from millstream.model.errors import MillstreamError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ class SimulatedLog(Generic[Batch]):
     `effect(name)` is called before and after each durable step ("append", "transact.write",
     "transact.commit", "transact.done", "writer", …) and may raise SimulatedCrash; the log itself
     outlives the crash, as a broker does. `fault(name)` decides the fate of each request. With
-    `markers`, the end of each transaction takes an offset, as on Kafka. With a `coordinator`, the
-    members of a group share its tasks.
+    `markers`, the end of each transaction takes an offset, as on Kafka, where an append is a
+    transaction too. With a `coordinator`, the members of a group share its tasks.
     """
 
     def __init__(
@@ -104,6 +105,10 @@ class SimulatedLog(Generic[Batch]):
         self._watchers.call(changed(topic.name))
         self._effect("create_topic")
 
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """See `Log`."""
+        return create_one_by_one(self, topics)
+
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
         self._request("delete_topic")
@@ -122,6 +127,10 @@ class SimulatedLog(Generic[Batch]):
     def topics(self) -> tuple[Topic, ...]:
         """See `Log`."""
         return tuple(self._topics[name] for name in sorted(self._topics))
+
+    def describe(self, names: Collection[str]) -> Mapping[str, Topic]:
+        """See `Log`."""
+        return describe_one_by_one(self, names)
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         """See `Log`."""
@@ -224,10 +233,6 @@ class SimulatedLog(Generic[Batch]):
         self.positions(group)
         return True
 
-    def start_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """See `Log`."""
-        start_by_transaction(self, group, positions)
-
     def forget_group(self, group: str) -> None:
         """See `Log`."""
         self._request("forget_group")
@@ -251,6 +256,10 @@ class SimulatedLog(Generic[Batch]):
         for opened in [opened for opened in self._open if opened.identity == identity]:
             self._epochs[identity] += 1
             self._settle(opened, Fate.ABORTED)
+
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """See `Log`; none."""
+        return ()
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """See `Log`."""
@@ -292,10 +301,17 @@ class SimulatedLog(Generic[Batch]):
         if fault is not Fault.REQUEST_LOST:
             check()
             self._add(appended, None)
+            if self._markers:
+                self._mark({(append.topic, append.partition) for append in appended})
             self._watchers.call(grown(append.topic for append in appended))
             self._effect("append.done")
         if fault is not Fault.NONE:
             raise UnavailableError("Simulated: append was not answered.", code="E-LOG-UNKNOWN")
+
+    @property
+    def marker_offsets(self) -> int:
+        """See `Log`."""
+        return int(self._markers)
 
     commits_together = True
     """See `Log`."""
@@ -357,6 +373,10 @@ class SimulatedLog(Generic[Batch]):
                 held = self._partitions[append.topic, append.partition]
                 held.add(append.batch, append.count, transaction)
 
+    def _mark(self, topic_partitions: Collection[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            self._partitions[topic_partition].mark(self._batches.join([]))
+
     def _settle(self, transaction: Transaction, fate: Fate) -> None:
         transaction.fate = fate
         self._open.remove(transaction)
@@ -366,11 +386,11 @@ class SimulatedLog(Generic[Batch]):
                 {at: p for at, p in transaction.positions.items() if at in self._partitions}
             )
         topics = set()
-        for (topic, _), held in self._partitions.items():
+        for (topic, partition), held in self._partitions.items():
             if any(piece.transaction is transaction for piece in held.pieces):
                 topics.add(topic)
                 if self._markers:
-                    held.mark(self._batches.join([]))
+                    self._mark({(topic, partition)})
             if fate is Fate.ABORTED and not self._markers:
                 undo(held, transaction)
         # Also after an abort: what others wrote behind it can be read now.

@@ -27,6 +27,7 @@ from millstream.queries.starting import (
     start_positions,
     topology_of,
 )
+from millstream.queries.topic_creation import create_topics
 from millstream.queries.user_functions import calls_users_functions
 from millstream.query.changes import key_names
 from millstream.query.results import Stream
@@ -147,8 +148,10 @@ def _start(
     registry: QueryRegistry, push_query: SharedPushQuery, session: Session, kind: SourceKind
 ) -> None:
     topology, cached = push_query.topology, caching(session.properties)
-    for internal in topology.internal_topics:
-        registry.log.create_topic(internal_topic(internal))
+    internal = [internal_topic(item) for item in topology.internal_topics]
+    created = create_topics(registry.log, internal, shared=False)
+    if created.error is not None:
+        raise created.error
     add_query(
         registry.runtime,
         QuerySpec(

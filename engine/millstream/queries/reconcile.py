@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
+
+import pyarrow as pa
 
 from millstream.ddl.effects import (
     BackfillQuery,
@@ -20,45 +23,72 @@ from millstream.ddl.effects import (
     StartQuery,
 )
 from millstream.ddl.snapshot import CatalogSnapshot
+from millstream.ddl.topics import PlannedTopics
+from millstream.ddl.topologies import topology_of
 from millstream.ddl.upgrade import state_tables
+from millstream.log.log import Writer
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.queries import orphans, starting, teardown
 from millstream.queries.backfill_result import BackfillResult, check_backfill
 from millstream.queries.registry import PersistentQuery, QueryRegistry
+from millstream.queries.topic_creation import create_topics
+from millstream.topology.topology import Topology
 
 
 def prepare(
-    registry: QueryRegistry, change: Change, backfill: BackfillResult | None
+    registry: QueryRegistry,
+    change: Change,
+    backfill: BackfillResult | None,
+    planned: PlannedTopics,
+    writer: Writer[pa.Table],
 ) -> CatalogSnapshot:
     """Carry out the effects that precede the command, or undo them if one fails. Returns the
-    catalog after the statement, with the topics of the query that it starts.
+    catalog after the statement, with the topics of the query that it starts. `planned`: the
+    topics with which the statement was planned. `writer`: that of the command topic.
 
     The query is in the catalog from then on, because it may process records at once.
     """
-    before = registry.definitions
-    created: list[str] = []
-    for effect in change.effects:
-        match effect:
-            case CreateTopic(topic):
-                created += filter(
-                    None, [starting.make_topic(registry.log, topic, shared=registry.shared)]
-                )
-            case StartQuery(query_id) | BackfillQuery(query_id):
-                registry.definitions = change.after
-                try:
-                    _begin(registry, effect, backfill)
-                except BaseException as failure:
-                    registry.definitions = before
-                    # A kill, which is no Exception, leaves orphans for the next start to delete.
-                    if isinstance(failure, Exception):
-                        teardown.undo_start(registry, query_id)
-                        _delete(registry, created)
-                    raise
-            case ReplaceQuery() | EndQuery() | PauseQuery() | ResumeQuery() | DeleteTopic():
-                pass
-            case _:
-                assert_never(effect)
-    return change.after if registry.definitions is before else registry.definitions
+    topics = [effect.topic for effect in change.effects if isinstance(effect, CreateTopic)]
+    starts = [item for item in change.effects if isinstance(item, StartQuery | BackfillQuery)]
+    if not starts:
+        created = create_topics(registry.log, topics, shared=registry.shared)
+        if created.error is not None:
+            starting.delete_topics(registry, created.made)
+            raise created.error
+        return change.after
+    (effect,) = starts
+    before, registry.definitions = registry.definitions, change.after
+    made: Sequence[str] = ()
+    try:
+        topology = _topology_of_new(registry, effect, change, backfill, planned)
+        created = starting.create_all(registry, topology, topics, planned)
+        made = [topic.name for topic in topics if topic.name in created.made]
+        if created.error is not None:
+            raise created.error
+        if isinstance(effect, StartQuery) or backfill is None:
+            starting.start_new(registry, effect.query_id, topology, writer)
+    except BaseException as failure:
+        registry.definitions = before
+        # A kill, which is no Exception, leaves orphans for the next start to delete.
+        if isinstance(failure, Exception):
+            teardown.undo_start(registry, effect.query_id)
+            starting.delete_topics(registry, made)
+        raise
+    return registry.definitions
+
+
+def _topology_of_new(
+    registry: QueryRegistry,
+    effect: StartQuery | BackfillQuery,
+    change: Change,
+    backfill: BackfillResult | None,
+    planned: PlannedTopics,
+) -> Topology:
+    if isinstance(effect, BackfillQuery) and backfill is not None:
+        check_backfill(registry, effect.query_id, backfill)
+    planned.apply(change.effects)
+    environment = replace(registry.environment, topics=planned)
+    return topology_of(effect.query_id, registry.plans[effect.query_id], environment)
 
 
 def take_back(registry: QueryRegistry, before: CatalogSnapshot, *, written: bool) -> None:
@@ -82,23 +112,6 @@ def complete(registry: QueryRegistry, change: Change, backfill: BackfillResult |
             errors.append(error)
     if errors:
         raise errors[0]
-
-
-def _begin(
-    registry: QueryRegistry, effect: StartQuery | BackfillQuery, backfill: BackfillResult | None
-) -> None:
-    query_id = effect.query_id
-    if isinstance(effect, BackfillQuery) and backfill is not None:
-        check_backfill(registry, query_id, backfill)
-        starting.make_topics(registry, query_id, fresh=True)
-    else:
-        starting.start_new(registry, query_id)
-
-
-def _delete(registry: QueryRegistry, topics: Sequence[str]) -> None:
-    """Delete topics, unless other instances share the log: one of them may already use a topic."""
-    for topic in () if registry.shared else topics:
-        registry.log.delete_topic(topic)
 
 
 def _complete(registry: QueryRegistry, effect: Effect, backfill: BackfillResult | None) -> None:

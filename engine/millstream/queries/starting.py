@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 import pyarrow as pa
 
 from millstream.catalog.catalog import QueryKind, QueryRecord
 from millstream.ddl import topologies, wordings
+from millstream.ddl.topics import PlannedTopics
 from millstream.ddl.topologies import partitions_of
 from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.function import Catalogue
 from millstream.log.identity import check_topics
-from millstream.log.log import AS_THE_CLUSTER, Log, Topic, TopicPartition
-from millstream.model.errors import ConflictError, MillstreamError
+from millstream.log.log import AS_THE_CLUSTER, Log, Outcome, Topic, TopicPartition, Writer
+from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.queries.registry import PersistentQuery, QueryRegistry
+from millstream.queries.topic_creation import CreatedTopics, create_topics
 from millstream.queries.user_functions import calls_users_functions
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
@@ -48,33 +50,54 @@ def topology_of(
     return topologies.topology_of(query_id, planned, registry.environment, created, alone=alone)
 
 
-def make_topic(log: Log[pa.Table], topic: Topic, *, shared: bool) -> str | None:
-    """Create a topic; returns its name, or None if another instance has created it meanwhile."""
-    try:
-        log.create_topic(topic)
-    except ConflictError:
-        found = log.topic(topic.name)
-        if not shared or found is None or found.partitions != topic.partitions:
-            raise
-        return None
-    return topic.name
-
-
-def start_new(registry: QueryRegistry, query_id: str) -> None:
-    """Add a new persistent query to the runtime. Its start positions are committed first, unless it
-    materialises a SOURCE TABLE, which is always read from its first record."""
+def start_new(
+    registry: QueryRegistry, query_id: str, topology: Topology, writer: Writer[pa.Table]
+) -> None:
+    """Add a new persistent query to the runtime. Its start positions are committed first, with the
+    `writer` of the command topic, unless it materialises a SOURCE TABLE, which is always read from
+    its first record."""
     record = registry.catalog.queries[query_id]
-    if record.kind is QueryKind.SOURCE_TABLE:
-        start(registry, query_id)
-        return
-    topology = make_topics(registry, query_id, fresh=True)
-    _commit_start_positions(registry.log, query_id, topology, record.properties)
+    if record.kind is not QueryKind.SOURCE_TABLE:
+        positions = start_positions(registry.log, topology, record.properties)
+        _commit_start_positions(registry, query_id, positions, writer)
     _run(registry, record, topology)
+
+
+def create_all(
+    registry: QueryRegistry, topology: Topology, topics: Sequence[Topic], planned: PlannedTopics
+) -> CreatedTopics:
+    """Create all topics of a new query in one request, with the `topics` of users that its
+    statement creates. Note them in the catalog snapshot, and the existing ones as they were when
+    the statement was planned. If one of them cannot be created, the caller deletes the others."""
+    internal = [internal_topic(item) for item in topology.internal_topics]
+    tasks = max((sub.partitions for sub in topology.subtopologies), default=0)
+    group = registry.log.topics_of_group(topology.query_id, tasks)
+    created = create_topics(
+        registry.log,
+        (*topics, *internal, *group),
+        shared=registry.shared,
+        # They belong to an earlier query of the same id, and may still be deleted as orphans.
+        stale={topic.name for topic in internal},
+        any_size={topic.name for topic in group},
+    )
+    if created.error is None:
+        names = topic_names(topology)
+        known = planned.existing(names - created.topics.keys()) | dict(created.topics)
+        noted = tuple(known[name] for name in sorted(names & known.keys()))
+        registry.definitions = registry.definitions.with_topics({topology.query_id: noted})
+    return created
+
+
+def delete_topics(registry: QueryRegistry, names: Iterable[str]) -> None:
+    """Delete topics of users that a failed statement has created, unless other instances share the
+    log: one of them may already use such a topic."""
+    for name in () if registry.shared else names:
+        registry.log.delete_topic(name)
 
 
 def start(registry: QueryRegistry, query_id: str) -> None:
     """Add a persistent query of the catalog to the runtime."""
-    topology = make_topics(registry, query_id, fresh=False)
+    topology = make_topics(registry, query_id)
     _run(registry, registry.catalog.queries[query_id], topology)
 
 
@@ -109,30 +132,34 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
     registry.queries[query_id] = PersistentQuery(registry.plans[query_id], paused)
 
 
-def make_topics(registry: QueryRegistry, query_id: str, *, fresh: bool) -> Topology:
-    """Create the internal topics of a query, and note all of its topics in the catalog snapshot."""
+def make_topics(registry: QueryRegistry, query_id: str) -> Topology:
+    """Create the internal topics of a query that are missing, and note all of its topics in the
+    catalog snapshot."""
     check_topics(registry.log, registry.topics.get(query_id, ()))
     topology = topology_of(registry, query_id, registry.plans[query_id])
-    for topic in map(internal_topic, topology.internal_topics):
-        exists = registry.log.topic(topic.name) is not None
-        # A topic that a new query finds belongs to an earlier query of the same id. It may still be
-        # deleted as an orphan, so it is replaced.
-        if exists and fresh:
-            registry.log.delete_topic(topic.name)
-        if fresh or not exists:
-            make_topic(registry.log, topic, shared=registry.shared)
+    internal = {item.name: internal_topic(item) for item in topology.internal_topics}
+    found = registry.log.describe(internal.keys())
+    missing = [topic for name, topic in internal.items() if name not in found]
+    created = create_topics(registry.log, missing, shared=registry.shared)
+    if created.error is not None:
+        raise created.error
     topics = {query_id: topics_of(registry.log, topology)}
     registry.definitions = registry.definitions.with_topics(topics)
     return topology
 
 
-def topics_of(log: Log[pa.Table], topology: Topology) -> tuple[Topic, ...]:
-    """All existing topics that a query reads or writes, including its internal ones."""
+def topic_names(topology: Topology) -> frozenset[str]:
+    """The topics that a query reads or writes, including its internal ones."""
     names = {item.name for item in topology.internal_topics}
     for sub in topology.subtopologies:
         names |= {item.topic for item in sub.inputs} | ({sub.output} if sub.output else set())
-    found = (log.topic(name) for name in sorted(names))
-    return tuple(topic for topic in found if topic is not None)
+    return frozenset(names)
+
+
+def topics_of(log: Log[pa.Table], topology: Topology) -> tuple[Topic, ...]:
+    """All existing topics that a query reads or writes, as they are now."""
+    found = log.describe(topic_names(topology))
+    return tuple(found[name] for name in sorted(found))
 
 
 def executors(
@@ -146,6 +173,7 @@ def executors(
 ) -> tuple[ExecutorSpec[pa.Table], ...]:
     """An executor for each sub-topology, with the settings of the query's session."""
     internal = {item.name: item for item in topology.internal_topics}
+    noted = {topic.name: topic for topic in registry.topics.get(topology.query_id, ())}
     fatal = fatal_problems(properties)
     by_arrival = takes_by_arrival(registry.log, topology, properties)
     specs: list[ExecutorSpec[pa.Table]] = []
@@ -155,10 +183,12 @@ def executors(
             out = sub.output
             if out is None:
                 partition_count = 1
+            elif out in internal:
+                partition_count = internal[out].tasks
+            elif out in noted:
+                partition_count = noted[out].partitions
             else:
-                partition_count = (
-                    internal[out].tasks if out in internal else partitions_of(out, registry.log)
-                )
+                partition_count = partitions_of(out, registry.log)
             executor = DuckDBExecutor(
                 registry.store,
                 topology.query_id,
@@ -264,21 +294,43 @@ def start_positions(
 ) -> dict[TopicPartition, int]:
     """The start positions: tables at their first record, streams by `auto.offset.reset`."""
     latest = effective(properties, "auto.offset.reset") == "latest"
-    positions = {}
+    at_start: list[TopicPartition] = []
+    at_end: list[TopicPartition] = []
     for sub in topology.subtopologies:
         for item in sub.inputs:
-            if not isinstance(item, SourceInput):
-                continue
-            at_end = latest and item.read.kind is SourceKind.STREAM
-            offset = log.end_offset if at_end else log.start_offset
-            for partition in range(sub.partitions):
-                positions[item.topic, partition] = offset(item.topic, partition)
-    return positions
+            if isinstance(item, SourceInput):
+                stream = item.read.kind is SourceKind.STREAM
+                (at_end if latest and stream else at_start).extend(
+                    (item.topic, partition) for partition in range(sub.partitions)
+                )
+    # One request for all of them; those whose brokers did not respond in time are left out.
+    ends = log.end_offsets(at_end) if at_end else {}
+    positions = {at: ends[at] if at in ends else log.end_offset(*at) for at in at_end}
+    return positions | {at: log.start_offset(*at) for at in at_start}
 
 
 def _commit_start_positions(
-    log: Log[pa.Table], query_id: str, topology: Topology, properties: Mapping[str, str]
+    registry: QueryRegistry,
+    query_id: str,
+    positions: Mapping[TopicPartition, int],
+    writer: Writer[pa.Table],
 ) -> None:
     """Commit the start positions. Otherwise a query that starts at the end of its source would
-    start at a later end after a crash."""
-    log.start_group(query_id, start_positions(log, topology, properties))
+    start at a later end after a crash.
+
+    On a shared log, the writer of the command topic does it: another instance that starts a query
+    of the same id has fenced it, and if this fails, the next lease opens another writer, which
+    aborts the transaction. On a log of one process that writer is never opened again.
+    """
+    own = None if registry.shared else registry.log.writer(query_id)
+    try:
+        outcome = (own or writer).transact(query_id, (), positions)
+    finally:
+        if own is not None:
+            own.close()
+    if outcome is not Outcome.COMMITTED:
+        raise UnavailableError(
+            f"The start positions of {query_id} could not be written: the outcome of the"
+            f" transaction is {outcome.value}",
+            hint="Repeat the statement.",
+        )

@@ -68,16 +68,26 @@ class Progress:
 class Follower(Generic[Batch]):
     """One changelog partition that is replayed into the state."""
 
-    def __init__(self, spec: FollowSpec[Batch], partition: int, log: Log[Batch], now: int) -> None:
-        """Opens the state; raises CorruptionError if it is ahead of the changelog."""
+    def __init__(
+        self,
+        spec: FollowSpec[Batch],
+        partition: int,
+        log: Log[Batch],
+        end: int,
+        role: Role,
+        now: int,
+    ) -> None:
+        """Opens the state; raises CorruptionError if it is ahead of the changelog. `end`: where the
+        changelog ends, including open transactions."""
         self.spec = spec
         self.task = TaskId(spec.subtopology, partition)
         self.topic_partition: TopicPartition = (spec.changelog, partition)
         self.position = spec.replica.open(partition)
-        self.target = log.written_end(*self.topic_partition)
+        self.target = end
         check_position(self.task, spec.changelog, self.position, self.target)
-        self._skip(log)
-        self.role = Role.STANDBY
+        if self.position < end:
+            self._skip(log)
+        self.role = role
         self.at_end = False
         """Whether the last read found nothing more."""
         self._first = self.position
@@ -169,12 +179,18 @@ class Followed(Generic[Batch]):
             else (self.starting | self.standby) - self.ownership.processing
         )
 
-    def open(self, partition: int, log: Log[Batch], now: int) -> None:
-        """Begin to follow the changelogs of a partition."""
-        for spec in self.specs:
-            if partition < spec.partitions:
-                follower = Follower(spec, partition, log, now)
-                self.followers[follower.task] = follower
+    def open(
+        self, partitions: frozenset[int], starting: frozenset[int], log: Log[Batch], now: int
+    ) -> None:
+        """Begin to follow the changelogs of these partitions, the `starting` ones for
+        processing."""
+        pairs = ((spec, p) for p in sorted(partitions) for spec in self.specs)
+        found = [(spec, p) for spec, p in pairs if p < spec.partitions]
+        ends = log.written_ends([(spec.changelog, p) for spec, p in found])
+        for spec, p in found:
+            role = Role.STARTING if p in starting else Role.STANDBY
+            follower = Follower(spec, p, log, ends[spec.changelog, p], role, now)
+            self.followers[follower.task] = follower
 
     def assign(self, starting: frozenset[int], log: Log[Batch], now: int) -> None:
         """Follow these for processing, the others as standbys."""

@@ -185,16 +185,19 @@ class QueryRunner(Generic[Batch]):
 
     def _open(self, now: int) -> None:
         """Resolve and fence first, then read the committed positions: in the other order, a
-        position could still move after it was read."""
+        position could still move after it was read. Without tasks, as each query on a shared log
+        begins, it requests nothing."""
         owned = self.holding.open
         if owned and (not self.spec.transient or self.spec.repartitions):
             self.collector.open()
-        check_topics(self.log, self.spec.topics)
+        if owned:
+            check_topics(self.log, self.spec.topics)
         self.reader = self.log.reader()
-        topic_partitions = self.runners.inputs_of(owned)
-        self.committed = (
-            {} if self.spec.transient else self.log.positions(self.spec.group, topic_partitions)
-        )
+        self.committed = {}
+        if owned and not self.spec.transient:
+            inputs = self.runners.inputs_of(owned)
+            self.committed = dict(self.log.positions(self.spec.group, inputs))
+        self.metrics.opened += bool(owned)
         self.runners.open(self.log, self.committed, self.spec.start, owned)
         # The first commit stores a start position that was passed in, even without records.
         missing = self.spec.start.keys() - self.committed.keys()

@@ -22,6 +22,10 @@ from millstream.runtime.spec import RuntimeSettings, Step
 
 __all__ = ["FollowSpec", "Progress", "Restoration", "Role"]
 
+_OPENED_TOGETHER = 16
+"""So many partitions of a query begin to be followed in one step. Those that need no replaying are
+then granted together, because each grant opens all tasks of the query again."""
+
 
 def _ignore(_query_id: str) -> None:
     return None
@@ -183,19 +187,19 @@ class Restoration(Generic[Batch]):
             self._on_ready(query.query_id)
 
     def _arrange(self, query: Followed[Batch], now: int) -> Moved:
-        """Apply what is wanted: stop following, begin to follow (one at a time), hand over."""
+        """Apply what is wanted: stop following, begin to follow (some at a time), hand over."""
         with self._lock:
             gone = query.ownership.following - query.wanted
             query.ownership = query.ownership.stopped(gone)
             starting = query.starting
             missing = query.wanted - query.ownership.following
-            opening = frozenset(sorted(missing & starting or missing)[:1])
+            opening = frozenset(sorted(missing & starting or missing)[:_OPENED_TOGETHER])
             query.ownership = query.ownership.followed(opening)
         if gone:
             query.drop(gone)
             self._dropped = True
-        for partition in opening:
-            query.open(partition, self._log, now)
+        if opening:
+            query.open(opening, starting, self._log, now)
         query.assign(starting, self._log, now)
         handed = self._hand_over(query)
         cleared = self._clear_left(query, now)

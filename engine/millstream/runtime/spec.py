@@ -173,7 +173,10 @@ class Metrics:
     """Changelog records replayed."""
     problems: int = 0
     reopened: int = 0
-    """How often all memory was discarded and opened again."""
+    """How often all memory was discarded and opened again, after an error."""
+    opened: int = 0
+    """How often tasks were opened: the first time, whenever more or fewer are to be open, and after
+    each error."""
     commit_wait_ms: int = 0
     """How long the oldest work of the last commit had been pending."""
     commit_wait_max_ms: int = 0

@@ -67,6 +67,10 @@ class SubTopologyRunner(Generic[Batch]):
         """Open the `owned` tasks at their committed positions and determine what they have to
         replay."""
         self.tasks = {p: Task(TaskId(self.index, p)) for p in self._tasks_of(owned)}
+        changelog = self.spec.changelog
+        # Include uncommitted records: an earlier owner's last transaction may still be open.
+        asked = [(changelog, p) for p in self.tasks] if changelog else []
+        ends = log.written_ends(asked) if asked else {}
         for partition, task in self.tasks.items():
             for topic_partition in self.spec.topic_partitions(partition):
                 position = committed.get(topic_partition, start.get(topic_partition))
@@ -74,12 +78,11 @@ class SubTopologyRunner(Generic[Batch]):
                     position = log.start_offset(*topic_partition)
                 self.positions[topic_partition] = position
             task.restored = self.spec.executor.open(partition)
-            if self.spec.changelog is not None:
-                # Include uncommitted records: an earlier owner's last transaction may still be
-                # open.
-                task.target = log.written_end(self.spec.changelog, partition)
-                check_position(task.id, self.spec.changelog, task.restored, task.target)
-                self._skip_truncated(log, task)
+            if changelog is not None:
+                task.target = ends[changelog, partition]
+                check_position(task.id, changelog, task.restored, task.target)
+                if task.restored < task.target:
+                    self._skip_truncated(log, task)
             task.move(TaskState.RESTORING)
             task.arrive()
 

@@ -9,11 +9,14 @@ from millstream.catalog.source import Source
 from millstream.model.schema import Schema
 from millstream.plan.nodes import Node, Read, Repartition
 
-_OF_A_QUERY = re.compile("(.+)-[0-9]+-(?:repartition|subscription|response|changelog)", re.DOTALL)
+_OF_A_QUERY = re.compile(
+    "(.+)-(?:[0-9]+-(?:repartition|subscription|response|changelog)|leases)", re.DOTALL
+)
 
 
 def owner_of(topic: str, prefix: str) -> str | None:
-    """The id of the query that an internal topic belongs to; None where it belongs to none."""
+    """The id of the query that an internal topic belongs to; None where it belongs to none. On
+    Kafka, that may be the topic with which instances share its tasks."""
     if not topic.startswith(prefix):
         return None
     found = _OF_A_QUERY.fullmatch(topic, len(prefix))

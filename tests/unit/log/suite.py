@@ -119,6 +119,29 @@ def check_topics(subject: Subject, log: Log[Any]) -> None:
         log.read("B", 1, 0, 1)
 
 
+def check_topics_together(subject: Subject, log: Log[Any]) -> None:
+    log.create_topic(Topic("b", 2))
+    a, b, empty, c = log.create_topics(
+        [Topic("a", 1), Topic("b", 1), Topic("empty", 0), Topic("c", 3, 1, subject.config)]
+    )
+    assert isinstance(b, ConflictError) and isinstance(empty, StatementError)
+    assert log.create_topics([]) == []
+    found = log.describe(["c", "a", "nowhere"])
+    assert sorted(found) == ["a", "c"]
+    for name, made, partitions in (("a", a, 1), ("c", c, 3)):
+        known = log.topic(name)
+        assert isinstance(made, Topic) and known is not None
+        assert made.id == known.id == found[name].id
+        assert made.partitions == known.partitions == found[name].partitions == partitions
+    assert log.topic("c") == c
+    log.delete_topic("a")
+    assert log.describe(["a"]) == {}
+    (again,) = log.create_topics([Topic("a", 2)])
+    assert isinstance(again, Topic) and isinstance(a, Topic) and again.id != a.id
+    assert log.describe(["a"])["a"].id == again.id
+    log.writer("w").append([append(subject, [1], topic="a", partition=1)])
+
+
 def check_append_and_read(subject: Subject, log: Log[Any]) -> None:
     log.create_topic(Topic("t", 2))
     writer = log.writer("w")
@@ -175,23 +198,6 @@ def check_transactions(subject: Subject, log: Log[Any]) -> None:
     log.forget_group("g")
     log.forget_group("g")
     assert log.positions("g") == {}
-
-
-def check_starting_a_group(subject: Subject, log: Log[Any]) -> None:
-    for name in ("t", "u"):
-        log.create_topic(Topic(name, 2))
-    log.start_group("g", {("t", 1): 7, ("u", 0): 0})
-    assert log.positions("g") == {("t", 1): 7, ("u", 0): 0}
-    assert log.positions("g", {("u", 0), ("u", 1)}) == {("u", 0): 0}
-    log.start_group("g", {})
-    assert log.positions("g") == {("t", 1): 7, ("u", 0): 0}
-    writer = log.writer("g")
-    assert writer.transact("g", [append(subject, [1])], {("t", 1): 9}) is Outcome.COMMITTED
-    assert log.positions("g")["t", 1] == 9
-    with pytest.raises(StatementError):
-        log.start_group("h", {("t", 2): 1})
-    assert log.positions("h") == {}
-    log.forget_group("g")
 
 
 def check_fencing(subject: Subject, log: Log[Any]) -> None:
@@ -269,10 +275,10 @@ def check_joining_alone(subject: Subject, log: Log[Any]) -> None:
 
 CHECKS = (
     check_topics,
+    check_topics_together,
     check_append_and_read,
     check_deleted_topic_starts_again,
     check_transactions,
-    check_starting_a_group,
     check_fencing,
     check_truncate,
     check_written_end,

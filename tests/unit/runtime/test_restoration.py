@@ -84,6 +84,27 @@ def test_what_is_asked_for_is_granted_once_its_state_is_replayed() -> None:
     assert host.restoration.prepare("Q", these(0, 1)) == these(0, 1)
 
 
+def test_what_needs_no_replaying_is_granted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each grant makes the query open all of its tasks again."""
+    host = Host(partitions=4)
+    host.changes(12, partition=3)
+    asked: list[int] = []
+    ends = host.log.written_ends
+
+    def counted(topic_partitions: Any) -> Any:
+        asked.append(len(topic_partitions))
+        return ends(topic_partitions)
+
+    monkeypatch.setattr(host.log, "written_ends", counted)
+    assert host.restoration.prepare("Q", these(0, 1, 2, 3)) == these()
+    host.restoration.step(host.now)
+    assert host.told == ["Q"]
+    assert host.restoration.prepare("Q", these(0, 1, 2, 3)) == these(0, 1, 2)
+    assert asked == [4], "one request for all ends"
+    host.rest()
+    assert host.restoration.prepare("Q", these(0, 1, 2, 3)) == these(0, 1, 2, 3)
+
+
 def test_a_task_is_granted_within_the_tolerance_and_not_touched_any_more() -> None:
     host = Host()
     host.changes(12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -54,6 +54,36 @@ def answer_to(ask: Callable[[], Future[Result]], *, repeatable: bool = True) -> 
             if error.args[0].code() not in passing or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE)
+
+
+def answers_to(
+    ask: Callable[[list[str]], Mapping[str, Future[Result]]],
+    names: Collection[str],
+    *,
+    repeatable: bool = True,
+) -> dict[str, Result | KafkaException]:
+    """The response to a request about several topics, for each of them: what it asks for, or the
+    error. Those for which the cluster elects a leader are asked for again, as with `answer_to`."""
+    passing = PASSING if repeatable else UNSETTLED
+    deadline = time.monotonic() + REQUEST_SECONDS
+    found: dict[str, Result | KafkaException] = {}
+    left = sorted(names)
+    while left:
+        for name, asked in ask(left).items():
+            try:
+                found[name] = _answer(asked, REQUEST_SECONDS * 2)
+            except KafkaException as error:
+                found[name] = error
+        left = [name for name in left if _code(found[name]) in passing]
+        if time.monotonic() > deadline:
+            break
+        if left:
+            time.sleep(PAUSE)
+    return found
+
+
+def _code(found: object) -> int | None:
+    return int(found.args[0].code()) if isinstance(found, KafkaException) else None
 
 
 def _answer(asked: Future[Result], seconds: float) -> Result:

@@ -30,25 +30,27 @@ from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
-from millstream.log.kafka.transactions import Entry, Transactions, WriterContext
+from millstream.log.kafka.transactions import Transactions, WriterContext
 from millstream.log.kafka.writer import KafkaWriter, Seat
 from millstream.log.log import (
     AS_THE_CLUSTER,
     Fetched,
     Member,
-    Outcome,
     Participant,
     Reader,
     Result,
     Topic,
     Writer,
-    not_started,
-    start_by_transaction,
 )
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import SoleMember
 from millstream.log.watchers import OnNews, Watchers, changed, grown
-from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
+from millstream.model.errors import (
+    ConflictError,
+    CorruptionError,
+    MillstreamError,
+    UnavailableError,
+)
 
 _ROOM = 128 << 20
 """Bytes of records that all readers together may prefetch."""
@@ -116,7 +118,13 @@ class KafkaLog:
 
     def create_topic(self, topic: Topic) -> None:
         """Raises ConflictError when the name is taken."""
-        self._topics.create(topic)
+        (result,) = self._topics.create([topic])
+        if isinstance(result, MillstreamError):
+            raise result
+
+    def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """See `Log`."""
+        return self._topics.create(topics)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic. The broker drops the positions on it a little later; this call waits for
@@ -150,8 +158,12 @@ class KafkaLog:
 
     def topics(self) -> tuple[Topic, ...]:
         """All topics, by name."""
-        described = (self._topics.describe(name) for name in self._topics.names())
-        return tuple(topic for topic in described if topic is not None)
+        found = self._topics.with_settings(self._topics.names())
+        return tuple(found[name] for name in sorted(found))
+
+    def describe(self, names: Collection[str]) -> dict[str, Topic]:
+        """See `Log`."""
+        return self._topics.described(names)
 
     def seen(self, names: Collection[str]) -> dict[str, Topic | None]:
         """Topics as of the last metadata request."""
@@ -218,7 +230,7 @@ class KafkaLog:
         """Whether a group has no members; waits for transactions that may still move its
         positions."""
         leases = self._leases(group)
-        if self._topics.describe(leases) is None:
+        if not self._topics.described([leases]):
             return True
         groups, name = self._topics.groups, self._namespace + group
         if not groups.vacant(name, (leases, 0)):
@@ -233,23 +245,12 @@ class KafkaLog:
         self._topics.groups.forget(name)
         self._topics.delete(self._leases(group))
 
-    def start_group(self, group: str, positions: Mapping[Place, int]) -> None:
-        """See `Log`."""
-        if self._membership is None:
-            start_by_transaction(self, group, positions)
-            return
-        if not positions:
-            return
-        credential = self._outsider(self._namespace + group)
-        (result,) = self._pool.carry_out([Entry((), group, positions, credential)])
-        if isinstance(result, Exception):
-            raise result
-        if result is not Outcome.COMMITTED:
-            raise not_started(group, result)
-
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the writer of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._context, patience=alone(size))
+
+    marker_offsets = 1
+    """See `Log`."""
 
     @property
     def commits_together(self) -> bool:
@@ -265,6 +266,12 @@ class KafkaLog:
         identity = f"{self._membership.incarnation}.{number}"
         return Transactions(identity, self._context, sharing())
 
+    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
+        """The lease topic, of which each partition stands for a task."""
+        if self._membership is None:
+            return ()
+        return (Topic(self._leases(group), partitions, AS_THE_CLUSTER),)
+
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when other members use
         another count."""
@@ -272,7 +279,7 @@ class KafkaLog:
         if membership is None:
             return SoleMember(self, group, partitions)
         name, leases = self._namespace + group, self._leases(group)
-        self._make_leases(leases, partitions)
+        self._check_leases(group, leases, partitions)
         identity = f"{group}.{membership.incarnation}"
 
         def open_writer(seat: Seat, size: int) -> KafkaWriter:
@@ -297,12 +304,15 @@ class KafkaLog:
     def _leases(self, group: str) -> str:
         return f"{self._namespace}{group}-leases"
 
-    def _make_leases(self, name: str, partitions: int) -> None:
-        if self._topics.describe(name) is None:
-            with suppress(ConflictError):
-                self._topics.create(Topic(name, partitions, AS_THE_CLUSTER))
+    def _check_leases(self, group: str, name: str, partitions: int) -> None:
+        """Create the lease topic unless the statement that started the query has."""
+        found = self._topics.described([name]).get(name)
+        if found is None:
+            for topic in self.topics_of_group(group, partitions):
+                with suppress(ConflictError):
+                    self.create_topic(topic)
         deadline = time.monotonic() + REQUEST_SECONDS
-        while (found := self._topics.describe(name)) is None:
+        while (found := found or self._topics.described([name]).get(name)) is None:
             # Another instance has just created it, and not all brokers have the metadata yet.
             if time.monotonic() > deadline:
                 raise UnavailableError(f"The topic '{name}' cannot be found")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     IsolationLevel,
@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from millstream.log.kafka.asking import ABSENT, PAUSE, answer_to
+from millstream.log.kafka.asking import ABSENT, PAUSE, answer_to, answers_to
 from millstream.log.kafka.client import (
     REQUEST_SECONDS,
     admin_config,
@@ -39,11 +39,19 @@ from millstream.log.kafka.purges import Purges
 from millstream.log.kafka.topic_metadata import TopicMetadataCache, absent, described
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import ConflictError, CorruptionError, StatementError, UnavailableError
+from millstream.model.errors import (
+    ConflictError,
+    CorruptionError,
+    MillstreamError,
+    StatementError,
+    UnavailableError,
+)
 
 Result = TypeVar("Result")
 _LOOK_SECONDS = 2.0
 _SOON_SECONDS = 0.5
+_METADATA_ATTEMPTS = 200
+_METADATA_PAUSE = 0.02
 _SPREAD_SECONDS = 5.0
 """How long the metadata of a new topic may take to reach all brokers."""
 
@@ -66,29 +74,56 @@ class Topics:
         self._ends: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
         """The last responses to `ends`."""
 
-    def create(self, topic: Topic) -> None:
-        """Make a topic and wait until it can be used."""
-        if topic.partitions < 1:
-            raise StatementError(f"Topic '{topic.name}' needs at least one partition")
-        wanted = NewTopic(
-            topic.name,
-            num_partitions=topic.partitions,
-            replication_factor=topic.replicas,
-            config=dict(topic.config),
+    def create(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        """Make topics in one request, and wait until they can be used. For each, in their order:
+        the topic with its id, or the error."""
+        wanted = {
+            topic.name: NewTopic(
+                topic.name,
+                num_partitions=topic.partitions,
+                replication_factor=topic.replicas,
+                config=dict(topic.config),
+            )
+            for topic in topics
+            if topic.partitions > 0
+        }
+        answers = answers_to(
+            lambda names: self._admin.create_topics([wanted[name] for name in names]),
+            wanted,
+            repeatable=False,
         )
-        try:
-            answer_to(lambda: self._admin.create_topics([wanted])[topic.name], repeatable=False)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                self._heard.add(topic.name)
-                raise ConflictError(f"A topic named '{topic.name}' exists already") from error
-            if error.args[0].code() == KafkaError.INVALID_CONFIG:
-                raise StatementError(
-                    f"Could not create topic '{topic.name}': {error.args[0].str()}"
-                ) from error
-            raise translated(error, f"create topic '{topic.name}'") from error
-        self._heard.add(topic.name)
-        self._until(topic.name, topic.partitions)
+        failed = {
+            name: _not_created(name, answer)
+            for name, answer in answers.items()
+            if isinstance(answer, KafkaException)
+        }
+        made = {topic.name: topic for topic in topics if topic.name in wanted.keys() - failed}
+        self._heard |= made.keys()
+        self._heard |= {name for name, error in failed.items() if isinstance(error, ConflictError)}
+        ids = self._await_topics(made)
+        results: list[Topic | MillstreamError] = []
+        for topic in topics:
+            if topic.name in made:
+                results.append(replace(topic, id=ids.get(topic.name, "")))
+            else:
+                text = f"Topic '{topic.name}' needs at least one partition"
+                results.append(failed.get(topic.name) or StatementError(text))
+        return results
+
+    def _await_topics(self, made: Mapping[str, Topic]) -> dict[str, str]:
+        """Wait until a broker has the metadata of new topics, which reach each broker at a
+        different time; their ids."""
+        ids: dict[str, str] = {}
+        for _ in range(_METADATA_ATTEMPTS):
+            found = self._describe(made.keys() - ids.keys())
+            for name, topic in found.items():
+                if isinstance(topic, Topic) and topic.partitions == made[name].partitions:
+                    ids[name] = topic.id
+                    self._partitions[name] = topic.partitions
+            if len(ids) == len(made):
+                break
+            self._admin.poll(_METADATA_PAUSE)
+        return ids
 
     def delete(self, name: str) -> None:
         """Remove a topic and wait until it is gone; no error when it does not exist."""
@@ -101,36 +136,59 @@ class Topics:
             if error.args[0].code() in ABSENT:
                 return
             raise translated(error, f"delete topic '{name}'") from error
-        self._until(name, 0)
+        for _ in range(_METADATA_ATTEMPTS):
+            if self._metadata(name) is None:
+                return
+            self._admin.poll(_METADATA_PAUSE)
 
     def describe(self, name: str) -> Topic | None:
         """A topic with the settings that differ from the cluster's."""
-        found = self._described(name)
-        if found is None:
-            return None
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        try:
-            settings = answer_to(lambda: self._admin.describe_configs([resource])[resource])
-        except KafkaException as error:
-            if error.args[0].code() in ABSENT:
-                return None
-            raise translated(error, f"describe topic '{name}'") from error
-        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        config = {key: item.value for key, item in settings.items() if item.source == own}
-        return replace(found, config=config)
+        return self.with_settings([name]).get(name)
 
-    def _described(self, name: str) -> Topic | None:
-        asked = TopicCollection([name])
+    def with_settings(self, names: Collection[str]) -> dict[str, Topic]:
+        """The same of several, in two requests; without those that do not exist."""
+        found = self.described(names)
+        answers = answers_to(self._settings_of, found)
+        for name, settings in answers.items():
+            if isinstance(settings, KafkaException):
+                if settings.args[0].code() not in ABSENT:
+                    raise translated(settings, f"describe topic '{name}'") from settings
+                del found[name]
+                continue
+            own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+            config = {key: item.value for key, item in settings.items() if item.source == own}
+            found[name] = replace(found[name], config=config)
+        return found
+
+    def _settings_of(self, names: Sequence[str]) -> dict[str, Future[Any]]:
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        answers = self._admin.describe_configs(asked)
+        return {resource.name: answers[resource] for resource in asked}
+
+    def described(self, names: Collection[str]) -> dict[str, Topic]:
+        """Topics as they are now, in one request; without their settings, and without those that do
+        not exist."""
+        found: dict[str, Topic] = {}
+        left = set(names)
         deadline = time.monotonic() + REQUEST_SECONDS
-        while True:
-            try:
-                return described(answer_to(lambda: self._admin.describe_topics(asked)[name]))
-            except KafkaException as error:
-                if not absent(error):
-                    raise translated(error, f"describe topic '{name}'") from error
-                # The broker that was asked may not have the metadata of another one yet.
-                if self._metadata(name) is None or time.monotonic() > deadline:
-                    return None
+        while left:
+            for name, topic in self._describe(left).items():
+                if isinstance(topic, Topic):
+                    found[name] = topic
+                elif not absent(topic):
+                    raise translated(topic, f"describe topic '{name}'") from topic
+            # The broker that was asked may not have the metadata of another one yet.
+            left = {name for name in left - found.keys() if self._metadata(name) is not None}
+            if time.monotonic() > deadline:
+                break
+        return found
+
+    def _describe(self, names: Collection[str]) -> dict[str, Topic | KafkaException]:
+        answers = answers_to(lambda left: self._admin.describe_topics(TopicCollection(left)), names)
+        return {
+            name: answer if isinstance(answer, KafkaException) else described(answer)
+            for name, answer in answers.items()
+        }
 
     def cluster_id(self) -> str:
         """The cluster id."""
@@ -278,27 +336,28 @@ class Topics:
         )
 
     def _metadata(self, name: str) -> tuple[int, int] | None:
-        """Partitions and replicas; a request for a topic by name may make the broker create it, so
-        all are listed."""
-        listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))
+        """Partitions and replicas. The broker does not create the topic of such a request: clients
+        here have `allow.auto.create.topics` off."""
+        listed = self._asked(lambda: self._admin.list_topics(name, timeout=REQUEST_SECONDS))
         found = listed.topics.get(name)
         if found is None or found.error is not None or not found.partitions:
             return None
         return len(found.partitions), len(found.partitions[0].replicas)
-
-    def _until(self, name: str, partitions: int) -> None:
-        """Metadata reaches each broker at a different time."""
-        for _ in range(200):
-            found = self._metadata(name)
-            if (0 if found is None else found[0]) == partitions:
-                return
-            self._admin.poll(0.02)
 
     def _asked(self, call: Callable[[], Result]) -> Result:
         try:
             return call()
         except KafkaException as error:
             raise translated(error, "ask the Kafka cluster for its topics") from error
+
+
+def _not_created(name: str, error: KafkaException) -> MillstreamError:
+    fault = error.args[0]
+    if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        return ConflictError(f"A topic named '{name}' exists already")
+    if fault.code() == KafkaError.INVALID_CONFIG:
+        return StatementError(f"Could not create topic '{name}': {fault.str()}")
+    return translated(error, f"create topic '{name}'")
 
 
 def _offsets_told(

@@ -1,0 +1,109 @@
+"""The administrative requests of a statement that starts a query."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+import millstream
+from millstream.log.kafka import topics
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.log import Topic
+
+SECONDS = 60.0
+
+
+class CountingClient:
+    """An admin client that counts its requests by name, and those that list all topics."""
+
+    requests: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self, config: Any) -> None:
+        self._client = AdminClient(config)
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._client, name)
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.requests["list_all" if name == "list_topics" and not arguments else name] += 1
+            return call(*arguments, **options)
+
+        return counted
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    monkeypatch.setattr(topics, "AdminClient", CountingClient)
+    monkeypatch.setattr(CountingClient, "requests", Counter())
+    return CountingClient.requests
+
+
+@pytest.fixture
+def log(servers: str) -> Iterator[KafkaLog]:
+    made = KafkaLog(servers)
+    yield made
+    made.close()
+
+
+def test_a_query_is_created_with_one_request_and_opens_once(
+    servers: str, requests: Counter[str]
+) -> None:
+    name = f"requests-{uuid.uuid4().hex[:8]}"
+    with millstream.connect(kafka=servers, service_id=name) as database:
+        database.execute(
+            "CREATE STREAM s (id BIGINT KEY, place STRING)"
+            f" WITH (KAFKA_TOPIC='{name}', PARTITIONS=4, VALUE_FORMAT='JSON');"
+        )
+        requests.clear()
+        database.execute(
+            f"CREATE TABLE t WITH (KAFKA_TOPIC='{name}-t') AS"
+            " SELECT place, COUNT(*) AS n FROM s GROUP BY place;"
+        )
+        (query_id,) = database.engine.catalog.queries
+        deadline = time.monotonic() + SECONDS
+        while not (opened := database.engine.runtime.query_status(query_id).metrics.opened):
+            assert time.monotonic() < deadline
+        database.execute("INSERT INTO s (id, place) VALUES (1, 'inn');")
+        database.wait()
+        assert opened == database.engine.runtime.query_status(query_id).metrics.opened == 1
+        assert requests["create_topics"] == 1, "the sink, two internal topics and the leases"
+        assert requests["list_all"] == 0
+        made = {topic.name for topic in database.engine.log.topics() if name in topic.name}
+        assert f"_millstream.{name}.{query_id}-leases" in made
+        database.engine.log.delete_topic(name)
+        database.engine.log.delete_topic(f"{name}-t")
+
+
+def test_asking_for_topics_creates_none(log: KafkaLog) -> None:
+    """Brokers create topics of some requests that name them, unless the client declines."""
+    name = f"nowhere-{uuid.uuid4().hex[:8]}"
+    assert log.topic(name) is None
+    assert log.describe([name]) == {}
+    assert log.seen([name]) in ({}, {name: None})
+    with pytest.raises(millstream.StatementError):
+        log.end_offset(name, 0)
+    assert name not in [topic.name for topic in log.topics()]
+
+
+def test_a_topic_that_was_made_again_is_described_as_it_is(servers: str, log: KafkaLog) -> None:
+    """What was learned when a topic was created is not told when it is another one."""
+    name = f"again-{uuid.uuid4().hex[:8]}"
+    (first,) = log.create_topics([Topic(name, 1)])
+    other = KafkaLog(servers)
+    try:
+        other.delete_topic(name)
+        assert log.describe([name]) == {}
+        (second,) = other.create_topics([Topic(name, 3)])
+        found = log.describe([name])[name]
+        assert isinstance(first, Topic) and isinstance(second, Topic)
+        assert found.id == second.id != first.id
+        assert found.partitions == 3
+        log.delete_topic(name)
+    finally:
+        other.close()

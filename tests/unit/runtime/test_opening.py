@@ -1,0 +1,70 @@
+"""How often a query opens its tasks, and what it requests of the log until it may open some."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from millstream.runtime.runtime import Runtime
+from millstream.runtime.spec import QueryState
+from tests.unit.runtime.queries import COUNT, SETTINGS, Bench
+
+TASKS = 4
+
+
+class LateRestorer:
+    """Grants nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.granted: frozenset[int] = frozenset()
+
+    def prepare(self, _query_id: str, wanted: frozenset[int]) -> frozenset[int]:
+        return wanted & self.granted
+
+
+def requests(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The requests about positions, ends and topics that are made of the log."""
+    found: Counter[str] = Counter()
+
+    def counted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def request(*arguments: Any, **options: Any) -> Any:
+            found[name] += 1
+            return call(*arguments, **options)
+
+        return request
+
+    for name in ("positions", "describe", "start_offset", "written_end", "written_ends", "writer"):
+        monkeypatch.setattr(bench.log, name, counted(name, getattr(bench.log, name)))
+    return found
+
+
+def test_a_query_without_tasks_requests_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, restorer = Bench(TASKS), LateRestorer()
+    bench.instance = Runtime(bench.log, SETTINGS, restorer=restorer)
+    bench.query([(COUNT, bench.executor(COUNT))], topics=(*bench.log.topics(),))
+    found = requests(bench, monkeypatch)
+    bench.rest()
+    assert not found
+    assert bench.status().state is QueryState.RUNNING
+    assert bench.status().metrics.opened == 0
+    restorer.granted = frozenset(range(TASKS))
+    bench.send(1, partition=3)
+    bench.rest()
+    assert bench.status().metrics.opened == 1
+    assert [key for key, _ in bench.rows(partition=3)] == [1]
+
+
+def test_opening_asks_once_for_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(TASKS)
+    writer = bench.log.writer("starts")
+    writer.transact("Q", (), {("in", partition): 0 for partition in range(TASKS)})
+    bench.query([(COUNT, bench.executor(COUNT))], topics=(*bench.log.topics(),))
+    found = requests(bench, monkeypatch)
+    bench.rest()
+    # The simulated log finds many ends one by one.
+    assert found.pop("written_end") == TASKS
+    assert found == {"writer": 1, "describe": 1, "positions": 1, "written_ends": 1}
+    assert bench.status().metrics.opened == 1
