@@ -67,10 +67,15 @@ def measure(process: str, scale: Scale, figures: Sequence[str], folder: str, ser
         "kafka-script": kafka_script,
         "kafka-round": kafka_round,
     }
-    service = Path(folder).name
+    service = service_of(folder)
     setting = Setting(Path(folder), scale, frozenset(figures), servers, service)
     for reading in known[process](setting):
         print(json.dumps(asdict(reading)), flush=True)
+
+
+def service_of(folder: str) -> str:
+    """A service id that no other process has; ids have no underscores, temporary folders may."""
+    return Path(folder).name.replace("_", "-")
 
 
 def readings(
@@ -97,7 +102,7 @@ def readings(
             if running.poll() is None:
                 running.kill()
         if servers:
-            _delete_topics(servers, Path(folder).name)
+            _delete_topics(servers, service_of(folder))
     found = [Reading(**json.loads(line)) for line in output.splitlines() if line[:1] == "{"]
     by_name = {reading.figure: reading for reading in found}
     return {name: by_name.get(name) or _failed(name, error) for name in names}

@@ -182,7 +182,7 @@ class MortalLog:
 
         return called
 
-    def reader(self) -> DirectReader[pa.Table]:
+    def reader(self, *, alone: bool = False) -> DirectReader[pa.Table]:
         """See `Log`."""
         return DirectReader(self)
 

@@ -98,7 +98,7 @@ class BoundedLog:
         batch, following, end = self._feeds[topic, partition].read(offset, max_records)
         return Fetched(topic, partition, batch, batch.num_rows, following, end, batch.nbytes)
 
-    def reader(self) -> Reader[pa.Table]:
+    def reader(self, *, alone: bool = False) -> Reader[pa.Table]:
         """See `Log`."""
         return DirectReader(self)
 

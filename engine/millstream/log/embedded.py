@@ -212,7 +212,7 @@ class EmbeddedLog:
         except duckdb.Error as error:
             raise reading_error(self._file.path, name, error) from error
 
-    def reader(self) -> Reader[pa.Table]:
+    def reader(self, *, alone: bool = False) -> Reader[pa.Table]:
         """See `Log`."""
         return AheadReader(self)
 

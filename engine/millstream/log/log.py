@@ -329,8 +329,9 @@ class Log(Protocol[Batch]):
         """Committed records from `offset` on, ascending. Raises StatementError for an unknown
         topic, CorruptionError (code E-GAP) when `offset` lies before the first retained record."""
 
-    def reader(self) -> Reader[Batch]:
-        """A new reader, which the caller closes."""
+    def reader(self, *, alone: bool = False) -> Reader[Batch]:
+        """A new reader, which the caller closes. Readers may share what is fetched; one that is
+        `alone` does not, for a caller that reads much once, such as a changelog to restore."""
 
     def start_offset(self, topic: str, partition: int) -> int:
         """The first retained offset."""

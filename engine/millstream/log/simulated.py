@@ -166,7 +166,7 @@ class SimulatedLog(Generic[Batch]):
         size = self._batches.size(joined)
         return Fetched(topic, partition, joined, count, at, at >= stable, size)
 
-    def reader(self) -> Reader[Batch]:
+    def reader(self, *, alone: bool = False) -> Reader[Batch]:
         """See `Log`."""
         return DirectReader(self)
 

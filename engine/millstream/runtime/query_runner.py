@@ -208,7 +208,7 @@ class QueryRunner(Generic[Batch]):
 
     def _restore(self) -> bool:
         """Replay one read; returns whether it had any records."""
-        count = self.runners.restore(self.log, self.reader, self.settings.restore_records)
+        count = self.runners.restore(self.log, self.settings.restore_records)
         if count is None:
             return False
         self.metrics.restored += count
@@ -217,10 +217,7 @@ class QueryRunner(Generic[Batch]):
 
     def _settle_state(self) -> None:
         if self.runners.running:
-            if self.metrics.restored:
-                # The changelogs are not needed any more.
-                self.reader.close()
-                self.reader = self.log.reader()
+            self.runners.restored()
             self.state = QueryState.RUNNING
             self.retry_state.over()
 

@@ -237,7 +237,7 @@ class Restoration(Generic[Batch]):
 
     def _advance(self, query: Followed[Batch], follower: Follower[Batch], now: int) -> Moved:
         if self._reader is None:
-            self._reader = self._log.reader()
+            self._reader = self._log.reader(alone=True)
         reader = self._reader
 
         def replay(query: Followed[Batch], _now: int) -> Moved:

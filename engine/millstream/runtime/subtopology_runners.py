@@ -25,6 +25,8 @@ class SubTopologyRunners(Generic[Batch]):
             for index, executor in enumerate(spec.executors)
         )
         self._repartitions = spec.repartitions
+        self._changelogs: Reader[Batch] | None = None
+        """Exists while there is something to replay."""
         sent = {topic: runner for runner in self._all for topic in runner.spec.outputs}
         for runner in self._all:
             own = spec.repartitions.intersection(runner.spec.inputs)
@@ -86,18 +88,26 @@ class SubTopologyRunners(Generic[Batch]):
         """Whether no task waits for its state."""
         return all(task.state is TaskState.RUNNING for task in self.tasks())
 
-    def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
+    def restore(self, log: Log[Batch], max_records: int) -> int | None:
         """Replay one read, durable when this returns; returns the records, or None if none had
-        arrived.
+        arrived. The caller calls `restored` when all tasks are.
 
         It commits at once because a replay of hours must not start over, and a failing run must
         undo only itself."""
+        if self._changelogs is None:
+            self._changelogs = log.reader(alone=True)
         for runner in self._all:
-            count = runner.restore(log, reader, max_records)
+            count = runner.restore(log, self._changelogs, max_records)
             if count is not None:
                 runner.spec.executor.commit(runner.changelog_positions())
                 return count
         return None
+
+    def restored(self) -> None:
+        """Release what was fetched of the changelogs. Idempotent."""
+        if self._changelogs is not None:
+            self._changelogs.close()
+            self._changelogs = None
 
     @property
     def idle_until(self) -> int | None:
@@ -174,6 +184,7 @@ class SubTopologyRunners(Generic[Batch]):
 
     def close_tasks(self) -> None:
         """Close all tasks and drop the buffered input."""
+        self.restored()
         for runner in self._all:
             runner.close_tasks()
 

@@ -1,4 +1,4 @@
-"""A reader whose consumer stalls creates another one; one that has reached the end does not."""
+"""A consumer that stalls is replaced; one that has reached the end is not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from millstream.log.kafka import reader
+from millstream.log.kafka import fetcher
+from millstream.log.kafka.fetcher import Fetcher
 from millstream.log.kafka.intake import News, PartitionChunk
-from millstream.log.kafka.reader import KafkaReader
+from millstream.log.kafka.reader import KafkaReader, ReaderContext
+from millstream.log.kafka.shared_looks import SharedLooks
+from millstream.log.kafka.single_reads import SingleReads
+from millstream.log.log import Fetched
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import raw_batch
 from millstream.model.errors import UnavailableError
@@ -63,28 +67,40 @@ def records(*offsets: int) -> pa.Table:
     return table.set_column(0, "offset", pa.array(offsets, pa.int64()))
 
 
-Opened = Callable[..., KafkaReader]
+class Reads:
+    """A reader of a fetcher, and single reads of it."""
+
+    def __init__(self, fetcher: Fetcher, written: int) -> None:
+        topics: Any = Known()
+        looks = SharedLooks(topics.look, lambda _: None)
+        context = ReaderContext(topics, {PLACE: written}, looks, lambda _: False)
+        self.fetcher = fetcher
+        self._reader = KafkaReader(context, None, lambda: fetcher)
+        self._single = SingleReads(context, fetcher)
+
+    def read(self, *given: Any) -> Fetched[pa.Table]:
+        return self._reader.read(*given)
+
+    def wait_and_read(self, topic: str, partition: int, *given: int) -> Fetched[pa.Table]:
+        return self._single.read((topic, partition), *given)
+
+    def close(self) -> None:
+        self.fetcher.close()
+        self.fetcher.join()
+
+
+Opened = Callable[..., Reads]
 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Opens a reader over some intakes, with known records before the offset `written`."""
-    made: list[KafkaReader] = []
+    made: list[Reads] = []
 
-    def opening(*intakes: Given, written: int) -> KafkaReader:
-        monkeypatch.setattr(reader, "open_intake", lambda _config, left=[*intakes]: left.pop(0))
-        monkeypatch.setattr(reader, "STALL_SECONDS", 0.05)
-        topics: Any = Known()
-        made.append(
-            KafkaReader(
-                {},
-                topics,
-                {PLACE: written},
-                lambda _news: None,
-                lambda: 1 << 20,
-                lambda _place: False,
-            )
-        )
+    def opening(*intakes: Given, written: int) -> Reads:
+        monkeypatch.setattr(fetcher, "open_intake", lambda _config, left=[*intakes]: left.pop(0))
+        monkeypatch.setattr(fetcher, "STALL_SECONDS", 0.05)
+        made.append(Reads(Fetcher({}, lambda _: None, lambda: 1 << 20), written))
         return made[-1]
 
     yield opening
@@ -158,7 +174,7 @@ def test_two_threads_read_a_partition_from_different_places(opened: Opened) -> N
         batch = made.wait_and_read(*PLACE, offset, 9).batch
         found[offset] = batch["offset"].to_pylist()
 
-    condition: Any = made._news
+    condition: Any = made.fetcher.lock
     threads = [threading.Thread(target=reading, args=(offset,)) for offset in (0, 5)]
     for count, thread in enumerate(threads, 1):
         thread.start()

@@ -1,4 +1,4 @@
-"""A feed holds each record once, whatever a client hands out."""
+"""A buffer holds each record once, whatever a client hands out."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ def test_what_has_come_before_is_left_out(
     again: tuple[int, ...], held: list[int], following: int
 ) -> None:
     buffer = PartitionBuffer(3)
+    cursor = buffer.open(("t", 0), 3)
     buffer.add(records(3, 4, 6))
     buffer.add(records(*again))
-    assert buffer.first(100)["offset"].to_pylist() == held
-    assert (buffer.count, buffer.next) == (len(held), following)
+    assert cursor.first(100)["offset"].to_pylist() == held
+    assert (cursor.count, buffer.next) == (len(held), following)
 
 
 def test_what_lies_before_the_position_or_the_end_is_left_out() -> None:
     buffer = PartitionBuffer(3)
+    cursor = buffer.open(("t", 0), 3)
     buffer.add(records(1, 2, 3))
-    assert buffer.first(100)["offset"].to_pylist() == [3]
-    buffer.pass_to(4)
+    assert cursor.first(100)["offset"].to_pylist() == [3]
+    assert cursor.move(4)
     buffer.reach(8)
     buffer.add(records(7, 8))
-    assert buffer.first(100)["offset"].to_pylist() == [8]
+    assert cursor.first(100)["offset"].to_pylist() == [8]

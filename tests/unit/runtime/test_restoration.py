@@ -354,7 +354,7 @@ def test_records_on_their_way_are_awaited() -> None:
             pass
 
     host = Host()
-    host.log.reader = Slow  # type: ignore[method-assign, assignment]
+    host.log.reader = lambda *, alone: Slow()  # type: ignore[method-assign, assignment]
     host.changes(3)
     host.restoration.prepare("Q", these(0))
     assert host.restoration.step(0).progress

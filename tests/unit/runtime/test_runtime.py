@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.log.log import Fetched, Participant, Result, Topic
+from millstream.log.log import DirectReader, Fetched, Participant, Result, Topic
 from millstream.log.simulated import Fault
 from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
 from millstream.model.problem import Problem
@@ -202,6 +202,37 @@ def test_state_is_restored_from_where_the_disk_left_off() -> None:
     bench.send(1)
     bench.rest()
     assert bench.rows()[-1] == (1, (3, "v0"))
+
+
+class NotedReader(DirectReader[Any]):
+    """A reader that notes when it is closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        object.__setattr__(self, "closed", True)
+
+
+def test_a_changelog_is_read_by_a_reader_alone_that_is_closed_after_it() -> None:
+    """Without anything to replay there is no such reader."""
+    bench = Bench()
+    disk = Disk()
+    bench.query([(LONE, bench.executor(LONE, disk))])
+    bench.send(1, 1, 2)
+    bench.rest()
+    bench.instance.close(bench.now)
+    for next_disk, readers in ((disk, [(False, False)]), (Disk(), [(False, False), (True, True)])):
+        opened: list[tuple[bool, NotedReader]] = []
+
+        def reader(*, alone: bool = False, opened: Any = opened) -> NotedReader:
+            opened.append((alone, NotedReader(bench.log)))
+            return opened[-1][1]
+
+        bench.log.reader = reader  # type: ignore[method-assign]
+        bench.query([(LONE, bench.executor(LONE, next_disk))])
+        bench.rest()
+        assert [(alone, made.closed) for alone, made in opened] == readers
+        bench.instance.close(bench.now)
 
 
 def test_state_ahead_of_its_changelog_is_refused() -> None:

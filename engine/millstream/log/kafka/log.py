@@ -22,13 +22,16 @@ from millstream.log.kafka.client import (
     plain_producer_config,
 )
 from millstream.log.kafka.credentials import of_no_member
+from millstream.log.kafka.fetchers import Fetchers
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.member_writer import transact_all
 from millstream.log.kafka.patience import alone, sharing
 from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
-from millstream.log.kafka.reader import KafkaReader
+from millstream.log.kafka.reader import KafkaReader, ReaderContext
+from millstream.log.kafka.shared_looks import SharedLooks
+from millstream.log.kafka.single_reads import KEPT_SECONDS, SingleReads
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.transactions import Transactions, WriterContext
 from millstream.log.kafka.writer import KafkaWriter, Seat
@@ -52,9 +55,6 @@ from millstream.model.errors import (
     UnavailableError,
 )
 
-_ROOM = 128 << 20
-"""Bytes of records that all readers together may prefetch."""
-_LEAST_ROOM = 2 << 20
 POLL_INTERVAL_MS = 1_000
 """How often queries without news look at their topics. A client that has stopped fetching without
 a word, and a topic that was deleted elsewhere, are noticed by nothing else."""
@@ -87,11 +87,18 @@ class KafkaLog:
         self._topics = Topics(servers, extra)
         self._written: dict[Place, int] = {}
         self._watchers = Watchers()
-        self._reading = consumer_config(servers, "_millstream_reader", extra)
-        self._readers: WeakSet[KafkaReader] = WeakSet()
+        self._fetchers = Fetchers(
+            consumer_config(servers, "_millstream_reader", extra), self._watchers.call
+        )
+        looks = SharedLooks(
+            self._topics.look,
+            lambda places: self._watchers.call(grown(topic for topic, _ in places)),
+        )
+        self._reading = ReaderContext(self._topics, self._written, looks, self._shared)
+        self._single_reads = SingleReads(
+            self._reading, self._fetchers.open(kept_seconds=KEPT_SECONDS)
+        )
         self._members: WeakSet[KafkaMember] = WeakSet()
-        self._reader = self._new_reader(_never)
-        """For single reads."""
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
         self._context = WriterContext(
@@ -129,8 +136,7 @@ class KafkaLog:
     def delete_topic(self, name: str) -> None:
         """Delete a topic. The broker drops the positions on it a little later; this call waits for
         that in the groups that this process has used."""
-        for reader in tuple(self._readers):
-            reader.forget(name)
+        self._fetchers.forget(name)
         for topic_partition in [
             topic_partition for topic_partition in self._written if topic_partition[0] == name
         ]:
@@ -169,14 +175,20 @@ class KafkaLog:
         """Topics as of the last metadata request."""
         return self._topics.sightings.seen(names)
 
-    def reader(self) -> Reader[pa.Table]:
-        """A reader with its own consumer, which prefetches."""
-        return self._new_reader(self._shared)
+    def reader(self, *, alone: bool = False) -> Reader[pa.Table]:
+        """A reader of what the main consumer fetches for all; `alone`, one with its own."""
+        main = None if alone else self._fetchers.main
+        return KafkaReader(self._reading, main, self._fetchers.open)
+
+    @property
+    def consumers(self) -> int:
+        """How many consumers currently fetch records for readers."""
+        return self._fetchers.running
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """Committed records from `offset` on."""
         self._topics.purges.settle((topic, partition))
-        return self._reader.wait_and_read(topic, partition, offset, max_records)
+        return self._single_reads.read((topic, partition), offset, max_records)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """The first retained offset."""
@@ -342,17 +354,9 @@ class KafkaLog:
             self._closed = True
             for member in tuple(self._members):
                 member.close()
-            for reader in tuple(self._readers):
-                reader.close()
+            self._fetchers.close()
             self._pool.close()
             self._plain.close()
-
-    def _new_reader(self, shared: Callable[[Place], bool]) -> KafkaReader:
-        made = KafkaReader(
-            self._reading, self._topics, self._written, self._watchers.call, self._room, shared
-        )
-        self._readers.add(made)
-        return made
 
     def _shared(self, topic_partition: Place) -> bool:
         """Whether other processes write to a topic too. If not, what this process has written
@@ -360,10 +364,6 @@ class KafkaLog:
         if self._membership is not None:
             return True
         return not self._namespace or not topic_partition[0].startswith(self._namespace)
-
-    def _room(self) -> int:
-        reading = sum(reader.reading for reader in tuple(self._readers))
-        return max(_LEAST_ROOM, _ROOM // max(1, reading))
 
     def _appended(self, ends: Mapping[Place, int]) -> None:
         with self._lock:
@@ -374,7 +374,7 @@ class KafkaLog:
     def _outsider(self, group: str) -> bytes:
         with self._lock:
             if self._credential is None:
-                asked = Consumer(self._reading)
+                asked = Consumer(consumer_config(self._servers, "_millstream_reader", self._extra))
                 try:
                     self._credential = asked.consumer_group_metadata()
                 finally:
@@ -383,7 +383,3 @@ class KafkaLog:
 
     def _committed(self, group: str, topic_partitions: Collection[Place]) -> None:
         self._moved.setdefault(group, set()).update(topic_partitions)
-
-
-def _never(_place: Place) -> bool:
-    return False

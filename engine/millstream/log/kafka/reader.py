@@ -1,88 +1,75 @@
-"""Reads by position from what a polling thread has prefetched.
+"""Reads by position from what consumers have fetched ahead.
 
-Only the thread touches the consumer, whose calls block every other thread. It keeps the records of
-each partition from the last requested position on, because a reader that held records back requests
-them again. Partitions share the buffer: otherwise one with fewer records would run ahead of the
-others in time and fill it with records that are held back until the others arrive.
+All readers of a log share its main consumer, which is at the end of the partitions or goes there.
+A reader that is somewhere else in a partition, because it began at an earlier offset or was slower
+than others, reads it from a *catch-up* consumer of its own until it has come to what the main one
+holds. Which consumer it is makes no difference to what is read.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from millstream.log.kafka.backend import open_intake
-from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
-from millstream.log.kafka.intake import Intake, News, PartitionChunk
-from millstream.log.kafka.partition_buffer import PartitionBuffer
-from millstream.log.kafka.stable_offsets import Answered, Ends, StableOffsets
+from millstream.log.kafka.client import REQUEST_SECONDS
+from millstream.log.kafka.fetcher import Fetcher
+from millstream.log.kafka.partition_buffer import Cursor
+from millstream.log.kafka.shared_looks import SharedLooks
+from millstream.log.kafka.stable_offsets import StableOffsets
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
 from millstream.log.log import TopicPartition as Place
-from millstream.log.watchers import OnNews, grown
 from millstream.model.batch import NO_RECORDS
-from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
+from millstream.model.errors import CorruptionError, UnavailableError
 
-STALL_SECONDS = 3.0
-"""How long a consumer that reports the end of a partition may return nothing while more records are
-known to exist, before another consumer replaces it. librdkafka (2.16) was observed to stop for good
-after the leader of a partition moved."""
-_STALL_SECONDS_MAX = 60.0
-_POLL_SECONDS = 0.02
-"""How long a poll waits for records, and thus how soon a newly requested partition is assigned."""
-_IDLE_SECONDS = 0.08
-"""The longest poll, after some that returned nothing."""
+
+@dataclass(frozen=True, slots=True)
+class ReaderContext:
+    """What all readers of a log have in common. `written`: the offsets after the last records
+    written by this process, which reads must show. `shared` selects partitions whose mutual order
+    matters and that other processes write."""
+
+    topics: Topics
+    written: Mapping[Place, int]
+    looks: SharedLooks
+    shared: Callable[[Place], bool]
+
+    def ended(self, cursor: Cursor) -> bool:
+        """Whether everything there is was fetched."""
+        return cursor.end is not None and cursor.next >= self.written.get(cursor.place, 0)
 
 
 class KafkaReader:
-    """One consumer, assigned all requested partitions, for a caller that reads on where it stopped:
-    a position before the last one, or behind what was read, creates a new consumer."""
+    """The positions of one caller, which calls from one thread at a time; `ready` and `close` can
+    be called from any."""
 
     def __init__(
-        self,
-        config: Settings,
-        topics: Topics,
-        written: Mapping[Place, int],
-        arrived: OnNews,
-        room: Callable[[], int],
-        shared: Callable[[Place], bool],
+        self, context: ReaderContext, main: Fetcher | None, catch_up: Callable[[], Fetcher]
     ) -> None:
-        """`written`: the offsets after the last records written by this process, which reads must
-        show. `arrived` is called from the polling thread with the topics that may have something to
-        read. `room`: bytes to hold for all partitions. `shared` selects partitions whose mutual
-        order matters and that other processes write."""
-        self._config = config
-        self._topics = topics
-        self._written = written
-        self._arrived = arrived
-        self._room = room
-        self._buffers: dict[Place, PartitionBuffer] = {}
-        self._stable_offsets = StableOffsets(self._look, shared)
+        """`main`: the fetcher that readers share, None for a caller that reads much once and alone.
+        `catch_up` makes a fetcher for this reader."""
+        self._context = context
+        self._main = main
+        self._make_catch_up = catch_up
+        self._catch_up: Fetcher | None = None
+        self._cursors: dict[Place, Cursor] = {}
+        self._behind: dict[Place, Cursor | None] = {}
+        """The partitions that are read by catching up, with the cursor that is reserved in the main
+        fetcher."""
+        self._stable_offsets = StableOffsets(context.looks.ask, context.shared)
         self._together = True
-        self._assigned: set[Place] = set()
-        self._retired: set[Place] = set()
-        """Partitions that the current consumer was assigned and no longer is."""
-        self._paused: set[Place] = set()
-        self._busy: set[Place] = set()
-        """Partitions that a reader waits for."""
-        self._anew = False
-        self._patience = STALL_SECONDS
-        self._renewed = 0.0
-        """When a stalled consumer was last replaced."""
-        self._news = threading.Condition()
-        self._stopping = False
-        self._failure: MillstreamError | None = None
-        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._lock = threading.Lock()
 
     def begin(self, together: Collection[Place] = ()) -> None:
         """Begin a read of partitions, either in one common order or each for itself."""
-        with self._news:
+        with self._lock:
             self._together = bool(together)
-            self._stable_offsets.begin(self._buffers)
+            self._stable_offsets.begin(self._cursors)
 
     def read(
         self,
@@ -93,303 +80,162 @@ class KafkaReader:
         before: int | None = None,
     ) -> Fetched[pa.Table]:
         """At most `max_records` from `offset` on, of those that have been fetched. See `Reader`."""
-        return self._checked_read((topic, partition), offset, max_records, 0.0, before)
-
-    def wait_and_read(
-        self, topic: str, partition: int, offset: int, max_records: int
-    ) -> Fetched[pa.Table]:
-        """`max_records` from `offset` on; fewer at the end, or if they are large. Callable from any
-        thread; a thread that reads the same partition at another position would reset the consumer.
-        """
-        topic_partition = (topic, partition)
-        with self._news:
-            if not self._news.wait_for(lambda: topic_partition not in self._busy, REQUEST_SECONDS):
-                raise _silence(topic_partition, offset)
-            self._busy.add(topic_partition)
+        place = (topic, partition)
+        self._context.topics.check(place)
+        if before is not None and offset >= before:
+            return Fetched(topic, partition, NO_RECORDS, 0, offset, True)
         try:
-            return self._checked_read(topic_partition, offset, max_records, REQUEST_SECONDS)
-        finally:
-            with self._news:
-                self._busy.discard(topic_partition)
-                self._news.notify_all()
+            with self._lock:
+                return self._read(place, offset, max_records, before)
+        except CorruptionError as error:
+            raise self._context.topics.out_of_range(place, offset) from error
 
     def ready(self, positions: Mapping[Place, int]) -> int:
-        """Bytes fetched for all partitions, including those read last."""
-        return sum(buffer.count for buffer in tuple(self._buffers.values()))
-
-    @property
-    def reading(self) -> bool:
-        """Whether records are held or waited for."""
-        return bool(self._buffers)
-
-    def forget(self, topic: str) -> None:
-        """Stop reading a topic that is deleted."""
-        with self._news:
-            for topic_partition in [
-                topic_partition for topic_partition in self._buffers if topic_partition[0] == topic
-            ]:
-                del self._buffers[topic_partition]
+        """Records fetched for all partitions, including those read last."""
+        return sum(cursor.count for cursor in tuple(self._cursors.values()) if cursor.attached)
 
     def close(self) -> None:
-        """End the thread and close the consumer; idempotent."""
-        with self._news:
-            self._stopping = True
-            self._buffers.clear()
-            self._news.notify_all()
-        if self._thread is not None:
-            self._thread.join()
+        """Release what was fetched for this reader; idempotent."""
+        with self._lock:
+            self._closed = True
+            self._cursors, self._behind = {}, {}
+            for fetcher in (self._main, self._catch_up):
+                if fetcher is not None:
+                    fetcher.release(self)
 
-    def _checked_read(
-        self,
-        topic_partition: Place,
-        offset: int,
-        max_records: int,
-        seconds: float,
-        before: int | None = None,
-    ) -> Fetched[pa.Table]:
-        self._topics.check(topic_partition)
-        if before is not None and offset >= before:
-            return Fetched(*topic_partition, NO_RECORDS, 0, offset, True)
-        try:
-            with self._news:
-                return self._read(topic_partition, offset, max_records, seconds, before)
-        except CorruptionError as error:
-            raise self._topics.out_of_range(topic_partition, offset) from error
+    # ---- where a partition is read -------------------------------------------------------------
 
     def _read(
-        self,
-        topic_partition: Place,
-        offset: int,
-        max_records: int,
-        seconds: float,
-        before: int | None,
+        self, place: Place, offset: int, max_records: int, before: int | None
     ) -> Fetched[pa.Table]:
-        self._start()
-        buffer = self._buffer(topic_partition, offset)
-        if seconds and not self._complete(topic_partition, buffer, max_records):
-            buffer.awaited = buffer.awaited or time.monotonic()
-            self._news.wait_for(
-                lambda: self._complete(topic_partition, buffer, max_records), seconds
-            )
-        if self._failure is not None:
-            # The thread has ended; the next read starts another one.
-            failure, self._failure, self._thread = self._failure, None, None
-            raise failure
-        if not buffer.count and buffer.fault is not None:
-            del self._buffers[topic_partition]
-            raise buffer.fault
+        if self._closed:
+            raise UnavailableError("The log is closed")
+        while True:
+            fetcher = self._locate(place, offset, max_records)
+            with fetcher.lock:
+                fetcher.check(self)
+                cursor = self._cursors[place]
+                # It may have been detached since.
+                if not cursor.attached:
+                    continue
+                found = self._taken(fetcher, cursor, max_records, before)
+            return self._nothing_yet(cursor) if found is None else found
+
+    def _locate(self, place: Place, offset: int, max_records: int) -> Fetcher:
+        """The fetcher whose records `_cursors` refers to, from `offset` on."""
+        cursor, main = self._cursors.get(place), self._main
+        if main is not None and cursor is not None and place not in self._behind:
+            if main.move(cursor, offset):
+                return main
+        elif cursor is not None and self._joined(cursor, offset, max_records):
+            assert main is not None
+            return main
+        if main is not None and place not in self._behind:
+            entered = main.enter(place, offset, self)
+            if cursor is not None:
+                main.leave(cursor)
+            if entered is not None:
+                self._cursors[place] = entered
+                return main
+            cursor = None
+        return self._catching_up(place, cursor, offset)
+
+    def _catching_up(self, place: Place, cursor: Cursor | None, offset: int) -> Fetcher:
+        if self._catch_up is None:
+            self._catch_up = self._make_catch_up()
+        self._behind.setdefault(place, None)
+        if cursor is None or not self._catch_up.move(cursor, offset):
+            self._cursors[place] = self._catch_up.replace(place, offset, self)
+        return self._catch_up
+
+    def _joined(self, cursor: Cursor, offset: int, max_records: int) -> bool:
+        """Whether a reader that catches up goes on in the main fetcher from now on."""
+        main, place = self._main, cursor.place
+        if main is None:
+            return False
+        reserved = self._behind[place]
+        if reserved is not None and not reserved.attached:
+            reserved = self._behind[place] = None
+        joined = reserved if reserved is not None and main.claim(reserved, offset) else None
+        if joined is None and reserved is None:
+            joined = main.enter(place, offset, self)
+        if joined is not None:
+            self._leave_catch_up(cursor)
+            self._cursors[place] = joined
+            return True
+        answered = cursor.end is not None or cursor.count > 0
+        if reserved is None and answered and cursor.count <= max_records:
+            # The rest is here: it is not to be dropped there any more.
+            self._behind[place] = main.reserve(place, offset, cursor.next, self)
+        return False
+
+    def _leave_catch_up(self, cursor: Cursor) -> None:
+        assert self._catch_up is not None
+        self._catch_up.leave(cursor)
+        del self._behind[cursor.place]
+
+    def _leave(self, fetcher: Fetcher, cursor: Cursor) -> None:
+        fetcher.leave(cursor)
+        del self._cursors[cursor.place]
+        reserved = self._behind.pop(cursor.place, None)
+        if reserved is not None and self._main is not None:
+            self._main.leave(reserved)
+
+    # ---- what is read --------------------------------------------------------------------------
+
+    def _taken(
+        self, fetcher: Fetcher, cursor: Cursor, max_records: int, before: int | None
+    ) -> Fetched[pa.Table] | None:
+        if not cursor.count and cursor.buffer.fault is not None:
+            self._leave(fetcher, cursor)
+            raise cursor.buffer.fault.with_traceback(None)
         if before is not None:
             # All partitions end where they ended at one moment: no record before these offsets can
             # be later than one behind them.
-            return self._read_before(topic_partition, buffer, offset, max_records, before)
-        bound = self._stable_offsets.bound(topic_partition, buffer) if self._together else None
-        batch = buffer.first(max_records, bound)
-        at_end = self._ended(topic_partition, buffer) and batch.num_rows == buffer.count
+            return self._taken_before(cursor, max_records, before)
+        place = cursor.place
+        bound = self._stable_offsets.bound(place, cursor) if self._together else None
+        batch = cursor.first(max_records, bound)
+        at_end = self._context.ended(cursor) and batch.num_rows == cursor.count
         if at_end and self._together:
-            at_end = self._stable_offsets.at_end(topic_partition, buffer)
+            at_end = self._stable_offsets.at_end(place, cursor)
         if not at_end and not batch.num_rows:
-            return self._nothing_yet(topic_partition, buffer, offset)
-        buffer.awaited = None
-        following = buffer.next if at_end else batch["offset"][-1].as_py() + 1
-        count = batch.num_rows
-        size = buffer.bytes * count // buffer.count if count else 0
-        return Fetched(*topic_partition, batch, count, following, at_end, size)
+            return None
+        return fetched(cursor, batch, cursor.next if at_end else None)
 
-    def _read_before(
-        self,
-        topic_partition: Place,
-        buffer: PartitionBuffer,
-        offset: int,
-        max_records: int,
-        before: int,
-    ) -> Fetched[pa.Table]:
-        batch = buffer.first(max_records, before)
-        end = buffer.next >= before and batch.num_rows < max_records
+    def _taken_before(
+        self, cursor: Cursor, max_records: int, before: int
+    ) -> Fetched[pa.Table] | None:
+        batch = cursor.first(max_records, before)
+        end = cursor.next >= before and batch.num_rows < max_records
         if not end and not batch.num_rows:
-            return self._nothing_yet(topic_partition, buffer, offset)
-        buffer.awaited = None
-        following = before if end else batch["offset"][-1].as_py() + 1
-        return Fetched(*topic_partition, batch, batch.num_rows, following, end, batch.nbytes)
+            return None
+        return fetched(cursor, batch, before if end else None)
 
-    def _nothing_yet(
-        self, topic_partition: Place, buffer: PartitionBuffer, offset: int
-    ) -> Fetched[pa.Table]:
-        if self._together and (buffer.count or buffer.end is not None):
-            self._stable_offsets.ask(self._buffers)
+    def _nothing_yet(self, cursor: Cursor) -> Fetched[pa.Table]:
+        if self._together and (cursor.count or cursor.end is not None):
+            self._stable_offsets.ask(self._cursors)
         now = time.monotonic()
-        buffer.awaited = buffer.awaited or now
-        if now - buffer.awaited >= REQUEST_SECONDS:
-            raise _silence(topic_partition, offset)
-        return Fetched(*topic_partition, NO_RECORDS, 0, offset, False, awaited=True)
-
-    def _look(self, topic_partitions: Sequence[Place], answered: Answered, committed: bool) -> None:
-        def told(ends: Ends) -> None:
-            answered(ends)
-            self._arrived(grown(topic for topic, _ in topic_partitions))
-
-        self._topics.look(topic_partitions, told, committed=committed)
-
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="millstream-kafka", daemon=True)
-            self._thread.start()
-
-    def _buffer(self, topic_partition: Place, offset: int) -> PartitionBuffer:
-        buffer = self._buffers.get(topic_partition)
-        if buffer is not None and buffer.start <= offset <= buffer.next:
-            if offset > buffer.start:
-                buffer.pass_to(offset)
-                self._news.notify_all()
-            return buffer
-        if buffer is not None or topic_partition in self._assigned | self._retired:
-            self._anew = True
-        self._buffers[topic_partition] = buffer = PartitionBuffer(offset)
-        return buffer
-
-    def _complete(self, topic_partition: Place, buffer: PartitionBuffer, max_records: int) -> bool:
-        if buffer.fault is not None or self._failure is not None:
-            return True
-        if buffer.count >= max_records or buffer.bytes >= self._share() // 2:
-            return True
-        return self._ended(topic_partition, buffer)
-
-    def _ended(self, topic_partition: Place, buffer: PartitionBuffer) -> bool:
-        return buffer.end is not None and buffer.next >= self._written.get(topic_partition, 0)
-
-    def _share(self) -> int:
-        """The share of the buffer of each partition that has records or may have some."""
-        busy = sum(buffer.end is None or buffer.count > 0 for buffer in self._buffers.values())
-        return self._room() // max(1, busy)
-
-    def _run(self) -> None:
-        try:
-            while not self._stopping:
-                intake = open_intake(self._config)
-                try:
-                    with self._news:
-                        self._assigned, self._retired, self._paused = set(), set(), set()
-                        self._anew = False
-                    self._poll(intake)
-                finally:
-                    intake.close()
-        except KafkaException as error:
-            self._fail(translated(error, "read from Kafka"))
-        except MillstreamError as error:
-            self._fail(error)
-        except Exception as error:
-            # Its readers would wait for records that nobody fetches.
-            self._fail(UnavailableError("Cannot read from Kafka", detail=repr(error)))
-
-    def _fail(self, failure: MillstreamError) -> None:
-        with self._news:
-            self._failure = failure
-            topics = grown(topic for topic, _ in self._buffers)
-            self._news.notify_all()
-        self._arrived(topics)
-
-    def _poll(self, intake: Intake) -> None:
-        """Poll until stopped or until a new consumer is needed: a consumer that is assigned a
-        partition again at another offset may still return records of the old position."""
-        wait = _POLL_SECONDS
-        while not self._stopping:
-            with self._news:
-                if self._anew or self._stands_still():
-                    return
-                self._assign(intake)
-                if not self._make_room(intake.consumer):
-                    self._news.wait(_POLL_SECONDS)
-                    continue
-            pieces = intake.take(wait)
-            if pieces:
-                self._take(pieces)
-            busy = pieces or self._paused
-            wait = _POLL_SECONDS if busy else min(2 * wait, _IDLE_SECONDS)
-
-    def _stands_still(self) -> bool:
-        """Whether expected records are long overdue and another consumer should be tried; the
-        interval grows while that returns nothing."""
-        now = time.monotonic()
-        for buffer in self._buffers.values():
-            patience = (
-                self._patience if buffer.end is not None else REQUEST_SECONDS + self._patience
-            )
-            waiting = buffer.awaited if not buffer.count else None
-            if waiting and now - max(waiting, self._renewed) >= patience:
-                self._renewed = now
-                self._patience = min(2 * self._patience, _STALL_SECONDS_MAX)
-                return True
-        return False
-
-    def _assign(self, intake: Intake) -> None:
-        gone = self._assigned - self._buffers.keys()
-        if gone:
-            intake.consumer.incremental_unassign(
-                [TopicPartition(*topic_partition) for topic_partition in gone]
-            )
-        new = self._buffers.keys() - self._assigned
-        if new:
-            intake.assign(
-                [
-                    TopicPartition(*topic_partition, self._buffers[topic_partition].next)
-                    for topic_partition in new
-                ]
-            )
-        self._assigned = (self._assigned - gone) | new
-        self._retired |= gone
-
-    def _make_room(self, consumer: Consumer) -> bool:
-        """Pause partitions that have filled their share, until half of it is used; returns whether
-        any partition needs more. They are never all paused: the client takes up to a second to
-        resume after that."""
-        share = self._share()
-        full = {
-            topic_partition
-            for topic_partition in self._assigned
-            if self._buffers[topic_partition].bytes >= share
-        }
-        if full and full == self._assigned:
-            return False
-        fill = self._paused & self._assigned
-        again = {
-            topic_partition
-            for topic_partition in fill
-            if self._buffers[topic_partition].bytes < share // 2
-        }
-        if again:
-            consumer.resume([TopicPartition(*topic_partition) for topic_partition in again])
-        if full - fill:
-            consumer.pause([TopicPartition(*topic_partition) for topic_partition in full - fill])
-        self._paused = (fill - again) | full
-        return True
-
-    def _take(self, pieces: Sequence[PartitionChunk]) -> None:
-        with self._news:
-            if self._anew:
-                return
-            for topic_partition, piece in pieces:
-                buffer = self._buffers.get(topic_partition)
-                if buffer is not None and topic_partition in self._assigned:
-                    _add(topic_partition, piece, buffer)
-                    if buffer.count:
-                        self._patience = STALL_SECONDS
-            self._news.notify_all()
-        self._arrived(grown(topic for (topic, _), _ in pieces))
+        cursor.awaited = cursor.awaited or now
+        if now - cursor.awaited >= REQUEST_SECONDS:
+            raise silence(cursor.place, cursor.offset)
+        return Fetched(*cursor.place, NO_RECORDS, 0, cursor.offset, False, awaited=True)
 
 
-def _add(topic_partition: Place, piece: pa.Table | News, buffer: PartitionBuffer) -> None:
-    if isinstance(piece, pa.Table):
-        buffer.add(piece)
-    elif piece.error.code() == KafkaError._PARTITION_EOF:
-        buffer.reach(piece.offset)
-    else:
-        attempt = f"read topic '{topic_partition[0]}', partition {topic_partition[1]}"
-        buffer.fault = translated(piece.error, attempt)
+def fetched(cursor: Cursor, batch: pa.Table, end: int | None) -> Fetched[pa.Table]:
+    """What was read at a cursor; `end`: the offset where the partition ends, None if more may
+    come."""
+    cursor.awaited = None
+    count = batch.num_rows
+    following = batch["offset"][-1].as_py() + 1 if end is None else end
+    size = cursor.size * count // cursor.count if count else 0
+    return Fetched(*cursor.place, batch, count, following, end is not None, size)
 
 
-def _silence(topic_partition: Place, offset: int) -> UnavailableError:
+def silence(place: Place, offset: int) -> UnavailableError:
+    """The error of a read that brought nothing for too long."""
     return UnavailableError(
-        f"Could not read topic '{topic_partition[0]}', partition {topic_partition[1]}, at offset"
-        f" {offset}: nothing"
+        f"Could not read topic '{place[0]}', partition {place[1]}, at offset {offset}: nothing"
         f" came for {REQUEST_SECONDS:.0f} seconds",
         hint="Is the Kafka cluster up and reachable?",
     )

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from millstream.log.kafka.partition_buffer import PartitionBuffer
+from millstream.log.kafka.partition_buffer import Cursor
 from millstream.log.log import TopicPartition as Place
 
 OPEN_SECONDS = 1.0
@@ -64,56 +64,56 @@ class StableOffsets:
         self._passed = False
         """Whether records behind those positions were read since `begin`."""
 
-    def begin(self, buffers: Mapping[Place, PartitionBuffer]) -> None:
+    def begin(self, cursors: Mapping[Place, Cursor]) -> None:
         """Begin a read of partitions in one common order."""
         answer, self._answer = self._answer, None
         if answer is not None:
             self._seen = answer
         self._passed = False
         self._bounded = any(
-            buffer.end is not None
-            for topic_partition, buffer in buffers.items()
+            cursor.end is not None
+            for topic_partition, cursor in cursors.items()
             if self._shared(topic_partition)
         )
 
-    def bound(self, topic_partition: Place, buffer: PartitionBuffer) -> int | None:
+    def bound(self, topic_partition: Place, cursor: Cursor) -> int | None:
         """The offset before which records may be read now, None for all."""
         if not self._shared(topic_partition):
             return None
-        noted = self._seen.noted.get(topic_partition, buffer.start)
+        noted = self._seen.noted.get(topic_partition, cursor.offset)
         if self._bounded:
             return noted
-        self._passed |= buffer.next > noted
+        self._passed |= cursor.next > noted
         return None
 
-    def at_end(self, topic_partition: Place, buffer: PartitionBuffer) -> bool:
+    def at_end(self, topic_partition: Place, cursor: Cursor) -> bool:
         """Whether an exhausted partition counts as ended for all the others."""
         if not self._shared(topic_partition):
             return True
         end = self._seen.ends.get(topic_partition)
         if end is None or self._passed:
             return False
-        if buffer.next < end and not (
-            buffer.stuck(OPEN_SECONDS) and self._open(topic_partition, buffer)
+        if cursor.next < end and not (
+            cursor.stuck(OPEN_SECONDS) and self._open(topic_partition, cursor)
         ):
             return False
         self._bounded = True
         return True
 
-    def _open(self, topic_partition: Place, buffer: PartitionBuffer) -> bool:
+    def _open(self, topic_partition: Place, cursor: Cursor) -> bool:
         """Whether an open transaction precedes the records written behind it."""
         asked, ends = self._committed
         known = topic_partition in ends and time.monotonic() < asked + _KNOWN_SECONDS
         if not known:
             self._doubted.add(topic_partition)
-        return known and buffer.next >= ends[topic_partition]
+        return known and cursor.next >= ends[topic_partition]
 
-    def ask(self, buffers: Mapping[Place, PartitionBuffer]) -> None:
+    def ask(self, cursors: Mapping[Place, Cursor]) -> None:
         """Look, for the next `begin`, if the last result cannot be sufficient any more."""
         self._resolve()
         noted = {
-            topic_partition: buffer.next
-            for topic_partition, buffer in buffers.items()
+            topic_partition: cursor.next
+            for topic_partition, cursor in cursors.items()
             if self._shared(topic_partition)
         }
         if self._looking or self._answer is not None or not self._stale(noted):
