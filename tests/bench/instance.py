@@ -65,7 +65,7 @@ def measure(process: str, scale: Scale, figures: Sequence[str], folder: str, ser
         "kafka-one-by-one": kafka_one_by_one,
         "kafka-script": kafka_script,
     }
-    service = Path(folder).name
+    service = service_of(folder)
     setting = Setting(Path(folder), scale, frozenset(figures), servers, service)
     for reading in known[process](setting):
         print(json.dumps(asdict(reading)), flush=True)
@@ -95,10 +95,15 @@ def readings(
             if running.poll() is None:
                 running.kill()
         if servers:
-            _delete_topics(servers, Path(folder).name)
+            _delete_topics(servers, service_of(folder))
     found = [Reading(**json.loads(line)) for line in output.splitlines() if line[:1] == "{"]
     by_name = {reading.figure: reading for reading in found}
     return {name: by_name.get(name) or _failed(name, error) for name in names}
+
+
+def service_of(folder: str) -> str:
+    """A service id of its own for a measuring process; a folder's name may have an underscore."""
+    return Path(folder).name.replace("_", "-")
 
 
 def _last(text: str) -> str:

@@ -184,20 +184,15 @@ class QueryRunner(Generic[Batch]):
 
     def _open(self, now: int) -> None:
         """Resolve and fence first, then read the committed positions: in the other order, a
-        position could still move after it was read.
-
-        Without tasks it requests nothing: on a shared log this is how each query begins, until its
-        group has assigned some and the restorer has granted them."""
+        position could still move after it was read. Without tasks, as each query on a shared log
+        begins, it requests nothing."""
         owned = self.holding.open
         if owned and (not self.spec.transient or self.spec.repartitions):
             self.collector.open()
-        if owned:
-            check_topics(self.log, self.spec.topics)
+        check_topics(self.log, self.spec.topics if owned else ())
         self.reader = self.log.reader()
-        self.committed = {}
-        if owned and not self.spec.transient:
-            inputs = self.runners.inputs_of(owned)
-            self.committed = dict(self.log.positions(self.spec.group, inputs))
+        inputs = () if self.spec.transient else self.runners.inputs_of(owned)
+        self.committed = dict(self.log.positions(self.spec.group, inputs)) if inputs else {}
         self.metrics.opened += bool(owned)
         self.runners.open(self.log, self.committed, self.spec.start, owned)
         # The first commit stores a start position that was passed in, even without records.
