@@ -73,6 +73,10 @@ def test_rows_on_kafka(process: Process, capsys: pytest.CaptureFixture[str]) -> 
     measured(process, capsys, servers)
 
 
+def test_a_folder_with_an_underscore_gives_a_service_id() -> None:
+    assert instance.service_of("/tmp/millstream-bench-a_b") == "millstream-bench-a-b"
+
+
 def test_names_are_unique() -> None:
     assert len({figure.name for figure in FIGURES}) == len(FIGURES)
 

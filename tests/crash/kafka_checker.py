@@ -27,6 +27,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TOPICS = ("numbers", "copies", "moved", "counts")
+ELECTING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 SETTLE_SECONDS = 90.0
 """Longer than a coordinator waits for a silent owner of a transaction."""
 
@@ -277,13 +278,20 @@ def ends_of(
     ]
     wanted = {topic_partition: OffsetSpec.latest() for topic_partition in topic_partitions}
     while True:
-        committed, written = (
-            {(at.topic, at.partition): f.result().offset for at, f in futures.items()}
-            for futures in (
-                admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED),
-                admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED),
+        try:
+            committed, written = (
+                {(at.topic, at.partition): f.result().offset for at, f in futures.items()}
+                for futures in (
+                    admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED),
+                    admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED),
+                )
             )
-        )
+        except KafkaException as error:
+            # A broker that has just come back.
+            if error.args[0].code() not in ELECTING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+            continue
         if committed == written or not settled:
             return committed
         if time.monotonic() > deadline:

@@ -190,13 +190,10 @@ class QueryRunner(Generic[Batch]):
         owned = self.holding.open
         if owned and (not self.spec.transient or self.spec.repartitions):
             self.collector.open()
-        if owned:
-            check_topics(self.log, self.spec.topics)
+        check_topics(self.log, self.spec.topics if owned else ())
         self.reader = self.log.reader()
-        self.committed = {}
-        if owned and not self.spec.transient:
-            inputs = self.runners.inputs_of(owned)
-            self.committed = dict(self.log.positions(self.spec.group, inputs))
+        inputs = () if self.spec.transient else self.runners.inputs_of(owned)
+        self.committed = dict(self.log.positions(self.spec.group, inputs)) if inputs else {}
         self.metrics.opened += bool(owned)
         self.runners.open(self.log, self.committed, self.spec.start, owned)
         # The first commit stores a start position that was passed in, even without records.

@@ -51,16 +51,16 @@ def test_a_query_without_tasks_requests_nothing(monkeypatch: pytest.MonkeyPatch)
     assert bench.status().state is QueryState.RUNNING
     assert bench.status().metrics.opened == 0
     restorer.granted = frozenset(range(TASKS))
-    bench.send(1, partition=3)
+    bench.send(1, topic=COUNT.inputs[0], partition=3)
     bench.rest()
     assert bench.status().metrics.opened == 1
-    assert [key for key, _ in bench.rows(partition=3)] == [1]
+    assert [key for partition in range(TASKS) for key, _ in bench.rows(partition=partition)] == [1]
 
 
 def test_opening_asks_once_for_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(TASKS)
     writer = bench.log.writer("starts")
-    writer.transact("Q", (), {("in", partition): 0 for partition in range(TASKS)})
+    writer.transact("Q", (), {(COUNT.inputs[0], partition): 0 for partition in range(TASKS)})
     bench.query([(COUNT, bench.executor(COUNT))], topics=(*bench.log.topics(),))
     found = requests(bench, monkeypatch)
     bench.rest()
