@@ -108,11 +108,6 @@ def readings(
     return {name: by_name.get(name) or _failed(name, error) for name in names}
 
 
-def service_of(folder: str) -> str:
-    """A service id of its own for a measuring process; a folder's name may have an underscore."""
-    return Path(folder).name.replace("_", "-")
-
-
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no error was printed"
