@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 pytest.importorskip("confluent_kafka")
 
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
+from millstream.log.kafka.backend import SWITCH
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.transactions import Transactions
@@ -20,6 +23,7 @@ from millstream.log.log import Appended, Outcome, Participant, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import StatementError, UnavailableError
 from tests.kafka.parties import Party, append, claims, numbers, until
+from tests.kafka.run import cluster, tool
 
 QUERIES = 5
 COMMITTED = Outcome.COMMITTED
@@ -208,3 +212,33 @@ def test_a_broker_that_does_not_answer_ends_the_round_at_once(
     assert len(attempts) == 1
     monkeypatch.undo()
     assert queries.log.transact_all(queries.round(5)) == [COMMITTED] * QUERIES
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("client", ["plain", "compiled"])
+def test_a_partition_without_a_leader_holds_up_nobody_else(
+    servers: str, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query that writes to it is aborted alone; on brokers of its own, one of which is away."""
+    assert servers
+    monkeypatch.setenv(SWITCH, client)
+    with cluster(3) as (own, brokers):
+        party = Party(own)
+        queries = Queries(party)
+        alone, safe = f"{party.namespace}alone", f"{party.namespace}safe"
+        queries.log.create_topic(Topic(alone, 1, 1))
+        queries.log.create_topic(Topic(safe, 1, 3))
+        round_ = [queries.participant(n, n, (append(safe, n),)) for n in range(QUERIES)]
+        round_[2] = queries.participant(2, 2, (append(alone, 2), append(safe, 2)))
+        assert queries.log.transact_all(round_) == [COMMITTED] * QUERIES
+        described = AdminClient({"bootstrap.servers": own}).list_topics(alone, timeout=30)
+        tool(brokers, "kill", str(described.topics[alone].partitions[0].leader))
+        results: list[Any] = []
+        while results != [COMMITTED] * 2 + [Outcome.ABORTED] + [COMMITTED] * 2:
+            # The coordinators of groups and transactions may have been on it, too.
+            results = queries.log.transact_all(round_)
+            for number in range(QUERIES):
+                with suppress(UnavailableError):
+                    queries.participant(number, number)
+        assert set(numbers(queries.log, safe)) == set(range(QUERIES))
+        party.logs[0].close()

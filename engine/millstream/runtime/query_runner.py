@@ -158,10 +158,10 @@ class QueryRunner(Generic[Batch]):
 
     @property
     def pending(self) -> bool:
-        """Whether it has something to commit in a commit round."""
+        """Whether it has something to commit in a commit round: not if it may hold up others."""
         if self.state is not QueryState.RUNNING or self.spec.transient or self.pause_wanted:
             return False
-        return self.dirty and not self.collector.large
+        return self.dirty and not self.collector.large and not self.retry_state.failures
 
     def due(self, now: int) -> bool:
         """Whether a commit round has to commit it now."""

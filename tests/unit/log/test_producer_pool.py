@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("confluent_kafka")
 
 from millstream.log.kafka.producer_pool import ProducerPool
-from millstream.log.kafka.transactions import Entry, PositionsRefusedError, Transactions
+from millstream.log.kafka.transactions import Entry, RefusedError, Transactions
 from millstream.log.log import Outcome
 from millstream.model.errors import FencedError, StatementError, UnavailableError
 
@@ -22,6 +22,14 @@ Fate = Callable[[Sequence[str]], Outcome]
 
 def commits(_groups: Sequence[str]) -> Outcome:
     return COMMITTED
+
+
+class GroupsRefusedError(Exception):
+    """A fate: the brokers refuse these groups among others."""
+
+    def __init__(self, *groups: str) -> None:
+        super().__init__()
+        self.groups = groups
 
 
 @dataclass
@@ -56,9 +64,13 @@ class Fake:
         self.in_doubt = True
         try:
             outcome = self._brokers.fate(groups)
-        except (StatementError, PositionsRefusedError):
+        except StatementError:
             self.in_doubt = False
             raise
+        except GroupsRefusedError as refuse:
+            self.in_doubt = False
+            refused = [entry for entry in entries if entry.group in refuse.groups]
+            raise RefusedError(refused, "refused") from refuse
         self.in_doubt = outcome is UNKNOWN
         return outcome
 
@@ -115,10 +127,9 @@ def test_transactions_at_the_same_time_have_a_producer_each(
     assert sorted(brokers.carried) == [["a"]] * 5 + [["b"]] * 5
 
 
-@pytest.mark.parametrize("error", [StatementError("x"), PositionsRefusedError("x")])
-def test_one_that_cannot_commit_is_found(
-    brokers: Brokers, pool: ProducerPool, error: Exception
-) -> None:
+def test_one_whose_records_are_refused_is_found(brokers: Brokers, pool: ProducerPool) -> None:
+    error = StatementError("too large")
+
     def refuse(groups: Sequence[str]) -> Outcome:
         if "c" in groups:
             raise error
@@ -127,6 +138,22 @@ def test_one_that_cannot_commit_is_found(
     brokers.fate = refuse
     results = pool.carry_out(entries(*"abcde"))
     assert results == [COMMITTED] * 2 + [error] + [COMMITTED] * 2
+    assert brokers.opened == [0], "nothing is in doubt"
+
+
+def test_the_others_are_committed_without_those_that_are_refused(
+    brokers: Brokers, pool: ProducerPool
+) -> None:
+    def refuse(groups: Sequence[str]) -> Outcome:
+        for some in (("b", "d"), ("e",)):
+            if some[0] in groups:
+                raise GroupsRefusedError(*some)
+        return COMMITTED
+
+    brokers.fate = refuse
+    aborted = Outcome.ABORTED
+    assert pool.carry_out(entries(*"abcde")) == [COMMITTED, aborted, COMMITTED, aborted, aborted]
+    assert brokers.carried == [[*"abcde"], [*"ace"], [*"ac"]], "and not by halves"
     assert brokers.opened == [0], "nothing is in doubt"
 
 

@@ -437,3 +437,20 @@ def test_a_query_with_much_to_write_does_not_wait_for_a_round() -> None:
     assert (small.progress, small.due) == (False, True)
     assert (large.progress, large.due) == (True, False)
     assert [bench.rows(f"out of {name}") for name in ("small", "large")] == [[], [(7, "v0")]]
+
+
+def test_a_query_whose_commit_has_failed_commits_alone_until_it_succeeds() -> None:
+    """The others of a round would wait for it, again and again."""
+    bench = Bench()
+    with_due_commits(bench, ["Q"])
+    query = bench.instance._queries["Q"]
+    assert query.pending
+    query.retry_state.failures = 1
+    assert not query.pending
+    bench.now += 1000
+    assert bench.instance.advance("Q", bench.now, commits=False).progress
+    assert bench.rows("out of Q") == [(7, "v0")]
+    bench.send(7)
+    bench.now += 1
+    assert bench.instance.advance("Q", bench.now, commits=False).progress
+    assert query.pending

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -43,6 +44,11 @@ class BatchProducer(Protocol):
         when not every record is known to be delivered in time."""
         ...
 
+    @property
+    def undelivered(self) -> frozenset[Place]:
+        """The partitions with records that were not known to be delivered when `settle` ended."""
+        ...
+
     def close(self) -> None:
         """Release the producer; idempotent."""
         ...
@@ -56,6 +62,9 @@ class MessageProducer:
         self._handed: Sequence[Appended[pa.Table]] = ()
         self._ends: dict[Place, int] = {}
         self._failed: dict[Place, KafkaError] = {}
+        self._open: Counter[Place] = Counter()
+        """How many records of each partition are not acknowledged."""
+        self.undelivered: frozenset[Place] = frozenset()
 
     @property
     def producer(self) -> Producer:
@@ -69,11 +78,13 @@ class MessageProducer:
         self._handed = appended
         ends: dict[Place, int] = {}
         failed: dict[Place, KafkaError] = {}
-        self._ends, self._failed = ends, failed
+        waiting: Counter[Place] = Counter()
+        self._ends, self._failed, self._open = ends, failed, waiting
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             topic_partition = message.topic() or "", message.partition() or 0
             if error is None:
+                waiting[topic_partition] -= 1
                 ends[topic_partition] = max(
                     ends.get(topic_partition, 0), (message.offset() or 0) + 1
                 )
@@ -82,6 +93,7 @@ class MessageProducer:
 
         for item in appended:
             topic_partition = item.topic, item.partition
+            waiting[topic_partition] += item.batch.num_rows
             try:
                 produce(self.producer, *topic_partition, item.batch, delivered)
             except KafkaException as refused:
@@ -91,7 +103,9 @@ class MessageProducer:
 
     def settle(self, seconds: float) -> Mapping[Place, int]:
         """See `BatchProducer`."""
-        if self.producer.flush(seconds):
+        late = self.producer.flush(seconds)
+        self.undelivered = frozenset(place for place, count in self._open.items() if count > 0)
+        if late:
             raise not_delivered(None, self._handed, KafkaError._TIMED_OUT)
         for topic_partition, error in self._failed.items():
             raise not_delivered(topic_partition, self._handed, error.code())

@@ -97,6 +97,7 @@ class CompiledProducer:
         self._handed: Sequence[Appended[pa.Table]] = ()
         self._places: dict[Place, int] = {}
         """Where the library counts what was enqueued last."""
+        self.undelivered: frozenset[Place] = frozenset()
 
     @property
     def producer(self) -> Producer:
@@ -129,10 +130,12 @@ class CompiledProducer:
         producer, handle = self._open()
         producer.flush(seconds)
         try:
-            return {
-                topic_partition: self._end(handle, topic_partition, at)
-                for topic_partition, at in self._places.items()
-            }
+            found = {place: self._delivered(handle, at) for place, at in self._places.items()}
+            late = {place: one.error for place, one in found.items() if not _complete(one)}
+            self.undelivered = frozenset(late)
+            for place, error in late.items():
+                raise not_delivered(place, self._handed, error or KafkaError._TIMED_OUT)
+            return {place: int(one.end) for place, one in found.items()}
         finally:
             self._forget(handle)
 
@@ -167,12 +170,11 @@ class CompiledProducer:
                 raise KafkaException(KafkaError(error.value))
             since = wait_for_room(producer, since) if error.value and not more else None
 
-    def _end(self, handle: int, topic_partition: Place, index: int) -> int:
+    def _delivered(self, handle: int, index: int) -> Delivered:
         found = Delivered()
-        known = self._library.ms_delivered(handle, index, ctypes.byref(found)) == 0
-        if known and found.delivered == found.taken and not found.error:
-            return int(found.end)
-        raise not_delivered(topic_partition, self._handed, found.error or KafkaError._TIMED_OUT)
+        if self._library.ms_delivered(handle, index, ctypes.byref(found)):
+            found.error = found.error or KafkaError._TIMED_OUT
+        return found
 
     def close(self) -> None:
         """See `BatchProducer`."""
@@ -184,3 +186,7 @@ class CompiledProducer:
         if self._opened is None:
             raise RuntimeError("Producer closed")
         return self._opened
+
+
+def _complete(delivered: Delivered) -> bool:
+    return bool(delivered.delivered == delivered.taken and not delivered.error)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from millstream.log.kafka.transactions import Entry, PositionsRefusedError, Transactions
+from millstream.log.kafka.transactions import Entry, RefusedError, Transactions
 from millstream.log.log import Outcome, Result
 from millstream.log.rounds import in_halves
 from millstream.model.errors import StatementError, UnavailableError
@@ -38,9 +38,22 @@ class ProducerPool:
         self._closed = False
 
     def carry_out(self, entries: Sequence[Entry]) -> list[Result]:
-        """One transaction for all entries; if it cannot be carried out because of one of them, the
-        others are committed without it."""
-        return in_halves(entries, self._attempt, _of_all)
+        """One transaction for all entries; if it cannot be carried out because of some of them, the
+        others are committed without these."""
+        results: dict[int, Result] = {}
+        left = list(enumerate(entries))
+        while left:
+            found = in_halves([entry for _, entry in left], self._attempt, _of_all)
+            outcomes = list(zip(left, found, strict=True))
+            left = []
+            for (number, entry), result in outcomes:
+                if not isinstance(result, RefusedError):
+                    results[number] = result
+                elif any(refused is entry for refused in result.entries):
+                    results[number] = Outcome.ABORTED
+                else:
+                    left.append((number, entry))
+        return [results[number] for number in range(len(entries))]
 
     def resolve(self) -> None:
         """End all transactions of unknown outcome: what a query has committed is stable then.
@@ -102,5 +115,5 @@ class ProducerPool:
 
 
 def _of_all(error: Exception) -> bool:
-    """Whether the error of a transaction is not that of one entry."""
-    return not isinstance(error, StatementError | PositionsRefusedError)
+    """Whether the halves would not do better: the error is that of all, or says whose it is."""
+    return not isinstance(error, StatementError)

@@ -25,6 +25,10 @@ from millstream.model.errors import (
 _FAILURES = (KafkaException, SystemError)
 """The latter when the client has raised a fatal error just before it calls back (2.16)."""
 
+TOGETHER_SECONDS = 4.0
+"""How long the entries of a transaction wait for one whose brokers do not answer. It is tried again
+alone, with more patience."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriterContext:
@@ -53,13 +57,22 @@ class Entry:
     credential: object | None = field(default=None, repr=False)
 
     @property
+    def places(self) -> frozenset[Place]:
+        """The partitions that it writes to."""
+        return frozenset((item.topic, item.partition) for item in self.appended)
+
+    @property
     def empty(self) -> bool:
         """Whether nothing of it has to be written."""
         return self.group is None and not any(item.batch.num_rows for item in self.appended)
 
 
-class PositionsRefusedError(Exception):
-    """The brokers refuse the positions of one of several entries; nothing was written."""
+class RefusedError(Exception):
+    """Some of several entries cannot be carried out now; nothing was written."""
+
+    def __init__(self, entries: Sequence[Entry], reason: str) -> None:
+        super().__init__(reason)
+        self.entries = entries
 
 
 class Transactions:
@@ -93,13 +106,12 @@ class Transactions:
         """Make the records readable and move the positions of all entries, or nothing of it.
 
         Raises, with nothing written, StatementError for a record or a partition that is refused,
-        PositionsRefusedError for the positions of one entry among several, and FencedError when a
-        newer producer of the identity exists.
+        RefusedError for some entries among several, and FencedError when a newer producer of the
+        identity exists.
         """
         producer = self._open_producer()
         for entry in entries:
-            places = ((item.topic, item.partition) for item in entry.appended)
-            for topic_partition in (*places, *entry.positions):
+            for topic_partition in (*entry.places, *entry.positions):
                 self._context.check(topic_partition)
         entries = [entry for entry in entries if not entry.empty]
         if not entries:
@@ -134,7 +146,7 @@ class Transactions:
             self._send(producer, entries, ends)
         except _FAILURES as error:
             return self._given_up(producer, error)
-        except PositionsRefusedError:
+        except RefusedError:
             if self._abort(producer) is Outcome.ABORTED:
                 raise
             return Outcome.UNKNOWN
@@ -150,11 +162,13 @@ class Transactions:
     def _send(self, producer: Producer, entries: Sequence[Entry], ends: dict[Place, int]) -> None:
         """Write records and positions together."""
         seconds = self._patience.commit_seconds
+        if len(entries) > 1:
+            seconds = min(seconds, TOGETHER_SECONDS)
         appended = [item for entry in entries for item in entry.appended if item.batch.num_rows]
         try:
             self._batch_producer.hand(appended)
-            self._send_all_positions(producer, entries)
-            ends.update(self._batch_producer.settle(seconds))
+            self._send_all_positions(producer, entries, seconds)
+            ends.update(self._settled(entries, seconds))
         except StatementError:
             producer.flush(seconds)
             again(lambda: producer.abort_transaction(REQUEST_SECONDS), seconds)
@@ -163,12 +177,24 @@ class Transactions:
             self._drops_next = True
             raise
 
-    def _send_all_positions(self, producer: Producer, entries: Sequence[Entry]) -> None:
+    def _settled(self, entries: Sequence[Entry], seconds: float) -> Mapping[Place, int]:
+        try:
+            return self._batch_producer.settle(seconds)
+        except KafkaException as error:
+            late = self._batch_producer.undelivered
+            refused = [entry for entry in entries if not late.isdisjoint(entry.places)]
+            if not 0 < len(refused) < len(entries) or fences(error.args[0]):
+                raise
+            raise RefusedError(refused, str(error)) from error
+
+    def _send_all_positions(
+        self, producer: Producer, entries: Sequence[Entry], seconds: float
+    ) -> None:
         moving = [entry for entry in entries if entry.group is not None]
 
         def send() -> None:
             for entry in moving:
-                self._send_positions(producer, entry, alone=len(entries) == 1)
+                self._send_positions(producer, entry, seconds, alone=len(entries) == 1)
 
         try:
             if moving:
@@ -178,26 +204,27 @@ class Transactions:
             # error (2.16). Those that were not sent yet are purged by the client, which is no
             # other failure.
             with suppress(KafkaException):
-                self._batch_producer.settle(self._patience.commit_seconds)
+                self._batch_producer.settle(seconds)
             raise
 
-    def _send_positions(self, producer: Producer, entry: Entry, *, alone: bool) -> None:
+    def _send_positions(
+        self, producer: Producer, entry: Entry, seconds: float, *, alone: bool
+    ) -> None:
         offsets = [
             TopicPartition(*topic_partition, offset)
             for topic_partition, offset in entry.positions.items()
         ]
+        seconds = min(REQUEST_SECONDS, seconds)
         try:
             repeated(
-                lambda: producer.send_offsets_to_transaction(
-                    offsets, entry.credential, REQUEST_SECONDS
-                ),
-                min(REQUEST_SECONDS, self._patience.commit_seconds),
+                lambda: producer.send_offsets_to_transaction(offsets, entry.credential, seconds),
+                seconds,
             )
         except KafkaException as error:
-            fault = error.args[0]
-            if alone or not fault.txn_requires_abort() or fences(fault):
+            fault = _cause(producer, error)
+            if alone or fault.fatal() or fences(fault):
                 raise
-            raise PositionsRefusedError(str(fault)) from error
+            raise RefusedError([entry], str(fault)) from error
 
     def _committed(self, producer: Producer) -> Outcome:
         try:
