@@ -65,11 +65,11 @@ class EarlySettled(ReadyQueue):
 class EarlyNews(InterruptedLog):
     """Tells of records before they can be read, and not afterwards."""
 
-    def write(self, identity: str, epoch: int, appended: Any) -> None:
+    def write(self, appended: Any, check: Any) -> None:
         self._watchers.call(grown(append.topic for append in appended))
         watchers, self._watchers = self._watchers, type(self._watchers)()
         try:
-            super().write(identity, epoch, appended)
+            super().write(appended, check)
         finally:
             self._watchers = watchers
 
