@@ -196,6 +196,30 @@ def test_a_fenced_producer_is_replaced(queries: Queries) -> None:
     assert queries.positions() == list(range(20, 25))
 
 
+def test_a_member_with_a_fault_keeps_no_result_from_the_others(queries: Queries) -> None:
+    """After a producer was fenced, each member is asked whether it was superseded."""
+    assert queries.log.transact_all(queries.round(0)) == [COMMITTED] * QUERIES
+    round_ = queries.round(10)
+    usurper = queries.log._open_transactions(0)
+    fault = StatementError("no access to the group")
+    writer: Any = round_[3].writer
+    writer._member = Faulty(writer._member, fault)
+    unknown = Outcome.UNKNOWN
+    assert queries.log.transact_all(round_) == [unknown] * 3 + [fault, unknown]
+    usurper.close()
+
+
+class Faulty:
+    """A member that has learned of a fault while its transaction was carried out."""
+
+    def __init__(self, member: Any, fault: Exception) -> None:
+        self.holds = member.holds
+        self._fault = fault
+
+    def assignment(self) -> None:
+        raise self._fault
+
+
 def test_a_broker_that_does_not_answer_ends_the_round_at_once(
     queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

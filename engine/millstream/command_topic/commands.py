@@ -73,24 +73,22 @@ class CommandLog:
         quiesce on all instances until the next entry; only for a shared log.
         """
         lease = self._take(now, size, quiesce)
+        kept = False
         try:
             yield lease
+            kept = not size
         except LeaseLostError:
-            self._give_up(lease)
             raise
         except Exception:
             if self.shared and quiesce is not None:
                 with suppress(MillstreamError):
                     lease.write(self._topic, encode_lease(uuid.uuid4().hex), now)
-            self._give_up(lease)
             raise
-        except BaseException:
-            self._give_up(lease)
-            raise
-        if size:
-            self._give_up(lease)
-        else:
-            self._writer = lease.writer
+        finally:
+            if kept:
+                self._writer = lease.writer
+            elif self.shared:
+                lease.writer.close()
 
     def _take(self, now: int, size: int, quiesce: QuiesceRequest | None) -> CommandTopicLease:
         if not self.shared:
@@ -113,10 +111,6 @@ class CommandLog:
             writer.close()
             raise
         return lease
-
-    def _give_up(self, lease: CommandTopicLease) -> None:
-        if self.shared:
-            lease.writer.close()
 
     def _open_writer(self, size: int = 0) -> Writer[pa.Table]:
         try:

@@ -215,8 +215,9 @@ class SubTopologyRunner(Generic[Batch]):
     def wait_for_inputs(self, now: int) -> None:
         """Have tasks wait for topics without records, as long as they are set to."""
         if self.bounds or self.awaiting:
+            self.idling.next_at = None
             return
-        tasks = [tuple(self.spec.topic_partitions(partition)) for partition in self.tasks]
+        tasks = (tuple(self.spec.topic_partitions(partition)) for partition in self.tasks)
         self.buffer = self.idling.held(self.buffer, tasks, self.positions, now)
         if self.idling.next_at is not None:
             # Rows of any time may come of what waits.

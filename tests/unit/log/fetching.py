@@ -152,7 +152,7 @@ class Client:
 
 
 class SteppedFetcher(Fetcher):
-    """A fetcher whose polling thread does a step when it is told to."""
+    """A fetcher without a thread: the test calls each step of its polling."""
 
     opening: Callable[[], Client]
 

@@ -16,7 +16,7 @@ TASKS = 4
 
 
 class LateRestorer:
-    """Grants nothing until it is told to."""
+    """Grants no partitions but those in `granted`, which the test sets."""
 
     def __init__(self) -> None:
         self.granted: frozenset[int] = frozenset()

@@ -201,6 +201,19 @@ def test_what_is_behind_a_task_that_waits_does_not_run_ahead() -> None:
         assert [row[1] for row in made.db.execute("SELECT * FROM jj;")] == [1]  # type: ignore[union-attr]
 
 
+def test_a_task_that_waits_goes_on_up_to_a_bound() -> None:
+    """Who asks for a state up to these offsets does not wait for records behind them."""
+    with shop(IDLE_MS) as made:
+        made.insert("s", 10, time=200)
+        made.advance()
+        (query,) = made.engine.runtime._queries.values()
+        assert query.runners.idle_until == START_MS + IDLE_MS
+        made.engine.runtime.end_at(query.spec.query_id, {("s", 0): 1, ("t", 0): 0})
+        made.advance()
+        assert made.joined == [(10, None)]
+        assert query.runners.idle_until is None
+
+
 def test_by_default_a_join_does_not_wait() -> None:
     with shop(0) as made:
         made.insert("s", 10, time=200)

@@ -14,7 +14,7 @@ from millstream.log.kafka.writer import Answer, KafkaWriter, Seat, not_appended
 from millstream.log.log import Appended, Assignment, Outcome, Participant, Result
 from millstream.log.log import TopicPartition as Place
 from millstream.log.rounds import one_by_one
-from millstream.model.errors import FencedError, UnavailableError
+from millstream.model.errors import FencedError, MillstreamError, UnavailableError
 
 
 class Holder(Protocol):
@@ -157,8 +157,8 @@ class PooledWriter:
             return result
         try:
             self._member.assignment()
-        except FencedError as superseded:
-            return superseded
+        except MillstreamError as error:
+            return error
         return Outcome.UNKNOWN
 
 

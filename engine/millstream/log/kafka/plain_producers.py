@@ -7,7 +7,6 @@ still write what it was about to write. See `Writer.send`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -17,9 +16,9 @@ from confluent_kafka import KafkaException
 from millstream.log.kafka.backend import open_batch_producer
 from millstream.log.kafka.batch_producer import BatchProducer
 from millstream.log.kafka.client import Settings, translated
+from millstream.log.kafka.idle_producers import IdleProducers
 from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import UnavailableError
 
 
 class PlainProducers:
@@ -38,9 +37,7 @@ class PlainProducers:
         self._check = check
         self._written = written
         self._seconds = seconds
-        self._lock = threading.Lock()
-        self._idle: list[BatchProducer] = []
-        self._closed = False
+        self._idle = IdleProducers[BatchProducer]()
 
     def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """Append the records of each partition in order; durable and readable when this returns.
@@ -51,7 +48,7 @@ class PlainProducers:
             self._check((item.topic, item.partition))
         if not appended:
             return
-        producer = self._take()
+        producer = self._idle.take() or open_batch_producer(self._config)
         try:
             producer.hand(appended)
             ends = producer.settle(self._seconds)
@@ -60,31 +57,12 @@ class PlainProducers:
             if isinstance(error, KafkaException):
                 raise translated(error, "append records") from error
             raise
-        self._return(producer)
+        self._idle.give_back(producer)
         self._written(ends)
 
     def close(self) -> None:
-        """Close the producers that are not in use, and the others when they are returned."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for one in idle:
-            one.close()
-
-    def _take(self) -> BatchProducer:
-        with self._lock:
-            if self._closed:
-                raise UnavailableError("The log is closed")
-            if self._idle:
-                return self._idle.pop()
-        return open_batch_producer(self._config)
-
-    def _return(self, producer: BatchProducer) -> None:
-        with self._lock:
-            if not self._closed:
-                self._idle.append(producer)
-                return
-        producer.close()
+        """See `IdleProducers`."""
+        self._idle.close()
 
 
 def _drop(producer: BatchProducer) -> None:

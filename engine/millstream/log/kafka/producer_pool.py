@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from millstream.log.kafka.idle_producers import IdleProducers
 from millstream.log.kafka.transactions import Entry, RefusedError, Transactions
 from millstream.log.log import Outcome, Result
 from millstream.log.rounds import in_halves
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import StatementError
 
 
 class ProducerPool:
@@ -29,13 +31,10 @@ class ProducerPool:
         self._open_transactions = open_transactions
         self._lock = threading.Lock()
         self._resolving = threading.Lock()
-        self._idle: list[Transactions] = []
+        self._idle = IdleProducers[_Numbered]()
         self._in_doubt: list[int] = []
         """The numbers of producers with a transaction of unknown outcome."""
-        self._numbers: dict[str, int] = {}
-        """The number of each producer by its identity."""
         self._count = 0
-        self._closed = False
 
     def carry_out(self, entries: Sequence[Entry]) -> list[Result]:
         """One transaction for all entries; if it cannot be carried out because of some of them, the
@@ -61,57 +60,49 @@ class ProducerPool:
         with self._resolving:
             while self._in_doubt:
                 number = self._in_doubt[-1]
-                opened = self._opened(number)
+                opened = _Numbered(number, self._open_transactions(number))
                 with self._lock:
                     self._in_doubt.remove(number)
-                self._return(opened)
+                self._idle.give_back(opened)
 
     def close(self) -> None:
-        """Close the producers that are not in use, and the others when they are returned."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for one in idle:
-            one.close()
+        """See `IdleProducers`."""
+        self._idle.close()
 
     def _attempt(self, entries: Sequence[Entry]) -> Outcome:
         self.resolve()
-        taken = self._take()
+        taken = self._idle.take() or self._another()
         try:
-            return taken.carry_out(entries)
+            return taken.transactions.carry_out(entries)
         finally:
-            if taken.in_doubt:
+            if taken.transactions.in_doubt:
                 taken.close()
                 with self._lock:
-                    self._in_doubt.append(self._numbers[taken.identity])
+                    self._in_doubt.append(taken.number)
             else:
-                self._return(taken)
+                self._idle.give_back(taken)
 
-    def _take(self) -> Transactions:
+    def _another(self) -> _Numbered:
         with self._lock:
-            if self._closed:
-                raise UnavailableError("The log is closed")
-            if self._idle:
-                return self._idle.pop()
             number, self._count = self._count, self._count + 1
         try:
-            return self._opened(number)
+            return _Numbered(number, self._open_transactions(number))
         except BaseException:
             with self._lock:
                 self._in_doubt.append(number)
             raise
 
-    def _opened(self, number: int) -> Transactions:
-        opened = self._open_transactions(number)
-        self._numbers[opened.identity] = number
-        return opened
 
-    def _return(self, transactions: Transactions) -> None:
-        with self._lock:
-            if not self._closed:
-                self._idle.append(transactions)
-                return
-        transactions.close()
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """A producer and its number."""
+
+    number: int
+    transactions: Transactions
+
+    def close(self) -> None:
+        """Close the producer."""
+        self.transactions.close()
 
 
 def _of_all(error: Exception) -> bool:
