@@ -30,7 +30,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance profile bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -115,6 +115,9 @@ bench-instance: $(BENCH_VENV)/.kafka  ## Many queries that do little, embedded a
 	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
 	@$(BENCH_VENV)/bin/python -m tests.bench.instance $(if $(ONLY),--only $(ONLY)) \
 		$(if $(SCALE),--scale $(SCALE)) $(if $(TRICKLE),--trickle-seconds $(TRICKLE))
+
+profile: $(BENCH_VENV)/.kafka  ## CPU for each record by stage: [W=W1,W3] [LOG=kafka, on a broker of its own] [EVENTS=n] [SECONDS=n, of the trickle]
+	@$(BENCH_VENV)/bin/python -m tests.bench.profile $(or $(W),all) $(if $(LOG),--log '$(LOG)') --events $(EVENTS) --seconds $(SECONDS)
 
 takeover: $(STAMP)  ## Seconds until a killed instance's rows answer again, on a broker of its own: KILLS=n
 	@$(BIN)/python -m tests.bench.kafka.takeover --kills $(KILLS)
