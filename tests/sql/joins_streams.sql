@@ -131,6 +131,18 @@ SELECT * FROM o EMIT CHANGES;
 -- |------|---|---|---|
 -- |    1 | A | B | C |
 
+--@test: the pairs of a key are counted without a repartition
+CREATE TABLE o AS SELECT l.id AS id, COUNT(*) AS n FROM l LEFT JOIN r WITHIN 1 SECOND ON l.id = r.id GROUP BY l.id;
+INSERT INTO l (ROWTIME, id, a) VALUES (1, 1, 'A');
+INSERT INTO r (ROWTIME, id, b) VALUES (2, 1, 'B');
+INSERT INTO l (ROWTIME, id, a) VALUES (3, 2, 'C');
+SELECT * FROM o EMIT CHANGES;
+-- | ID | N |
+-- |----|---|
+-- |  1 | 1 |
+-- |  1 | 2 |
+-- |  2 | 1 |
+
 --@test: joins that cannot be are refused
 CREATE STREAM o AS SELECT * FROM l JOIN r ON l.id = r.id;
 -- error: WITHIN

@@ -119,7 +119,8 @@ def _arguments(
     for name in quoted(meta_names(setting)):
         texts.append(aliased(dict(part.meta).get(name, name), name))
     text = f"SELECT {', '.join(texts)}\n  FROM {part.source}\n  WHERE {' AND '.join(part.where)}"
-    return replace(part, source=f"(\n  {text}\n)", columns=None, where=(), meta=())
+    # The rows have no `$origin`, which only the joins below need.
+    return replace(part, source=f"(\n  {text}\n)", columns=None, where=(), meta=(), origin=None)
 
 
 def _updated(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragment:
