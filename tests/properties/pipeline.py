@@ -17,6 +17,7 @@ from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.plan.build import plan_query
 from millstream.plan.define import create_source
+from millstream.plan.nodes import holds_results
 from millstream.plan.sinks import NewSource
 from millstream.runtime.runtime import (
     ExecutorSpec,
@@ -84,7 +85,15 @@ def executor_specs(
         )
         inputs = tuple(one.topic for one in sub.inputs)
         made.append(
-            ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, (out,), channels_of(sub))
+            ExecutorSpec(
+                executor,
+                inputs,
+                sub.partitions,
+                sub.changelog,
+                (out,),
+                channels_of(sub),
+                holds_results(sub.root),
+            )
         )
     return tuple(made)
 
@@ -98,8 +107,8 @@ class SendingApart:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def run(self, inputs: Sequence[Any], *, together: bool) -> Any:
-        return self._inner.run(inputs, together=False)
+    def run(self, inputs: Sequence[Any], *, together: bool, closing: bool = False) -> Any:
+        return self._inner.run(inputs, together=False, closing=closing)
 
 
 class Pipeline:

@@ -42,9 +42,11 @@ class FaultyExecutor:
     def snapshots(self) -> Snapshots:
         return self.inner.snapshots()
 
-    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
+    def run(
+        self, inputs: Sequence[Fetched[Any]], *, together: bool = False, closing: bool = False
+    ) -> RunResult[Any]:
         self.fate.effect("executor.run")
-        return self.inner.run(inputs, together=together)
+        return self.inner.run(inputs, together=together, closing=closing)
 
     def flush(self) -> tuple[Appended[Any], ...]:
         self.fate.effect("executor.flush")

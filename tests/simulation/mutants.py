@@ -198,8 +198,10 @@ class HoardingExecutor(Through):
 class GreedyExecutor(Through):
     """Reports that it consumed all of its input."""
 
-    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool) -> RunResult[Any]:
-        result: RunResult[Any] = self.inner.run(inputs, together=together)
+    def run(
+        self, inputs: Sequence[Fetched[Any]], *, together: bool, closing: bool = False
+    ) -> RunResult[Any]:
+        result: RunResult[Any] = self.inner.run(inputs, together=together, closing=closing)
         consumed = {(one.topic, one.partition): one.next_offset for one in inputs}
         return replace(result, consumed=consumed)
 

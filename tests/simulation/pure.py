@@ -78,7 +78,9 @@ class PureExecutor:
         for _offset, key, value in fetched.batch:
             self.state[partition][key] = value
 
-    def run(self, inputs: Sequence[Fetched[Rows]], *, together: bool = False) -> RunResult[Rows]:
+    def run(
+        self, inputs: Sequence[Fetched[Rows]], *, together: bool = False, closing: bool = False
+    ) -> RunResult[Rows]:
         outputs: dict[tuple[str, int], list[Any]] = {}
         consumed: dict[tuple[str, int], int] = {}
         kept = 0

@@ -9,6 +9,7 @@ import argparse
 import time
 from collections import Counter
 
+from tests.simulation.closing import CLOSING_MUTANTS, ClosingMutant, play_closing
 from tests.simulation.following import FollowingMutant, play_following
 from tests.simulation.following_mutants import FOLLOWING_MUTANTS
 from tests.simulation.mutants import MUTANTS
@@ -19,14 +20,18 @@ from tests.simulation.world import RATES, Mutant, Verdict, play
 
 REAL_EVERY = 20
 FOLLOWING_EVERY = 4
+CLOSING_EVERY = 7
 
 
 def play_seed(seed: int, mutant: Mutant | SchedulingMutant | None = None) -> Verdict:
     """One seed; every twentieth runs SQL on DuckDB executors, and on the hosts of every fourth of
-    the others, state is restored beside processing. Each also plays the queries of one instance,
+    the others, state is restored beside processing; every seventh has windows that close because
+    the query is idle. Each also plays the queries of one instance,
     which threads take from the ready queue."""
     if isinstance(mutant, FollowingMutant):
         return play_following(seed, mutant)
+    if isinstance(mutant, ClosingMutant):
+        return play_closing(seed, mutant)
     if isinstance(mutant, SchedulingMutant):
         return _scheduled(seed, mutant)
     if mutant is not None:
@@ -35,6 +40,8 @@ def play_seed(seed: int, mutant: Mutant | SchedulingMutant | None = None) -> Ver
         return scheduled
     if seed % REAL_EVERY == 0:
         return play_real(seed)
+    if seed % CLOSING_EVERY == 0:
+        return play_closing(seed)
     return play_following(seed) if seed % FOLLOWING_EVERY == 0 else play(seed)
 
 
@@ -53,6 +60,7 @@ def main() -> int:
     planted: dict[str, Mutant | SchedulingMutant] = {
         **MUTANTS,
         **FOLLOWING_MUTANTS,
+        **CLOSING_MUTANTS,
         **SCHEDULING_MUTANTS,
     }
     parser = argparse.ArgumentParser(description=__doc__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -30,7 +30,7 @@ from millstream.runtime.runtime import (
 )
 from tests.simulation.checker import History, complaints
 from tests.simulation.faults import FaultyExecutor
-from tests.simulation.pure import SHAPES, Disk, PureExecutor, Rows, Shape
+from tests.simulation.pure import SHAPES, Disk, Job, PureExecutor, Rows, Shape
 
 QUERY = "CSAS_1"
 ROWS: Batches[Rows] = Batches(
@@ -131,6 +131,7 @@ class World:
             backoff_ms=2,
             max_backoff_ms=20,
         )
+        self.idle_window_close_ms = 0
         self.max_task_idle_ms = rnd.choice((0, 0, 3, 40))
         self.coordinator = Coordinator[Any](rnd, self.joined) if rnd.random() < 0.5 else None
         self.broker = self.make_broker(markers=rnd.random() < 0.5)
@@ -146,6 +147,10 @@ class World:
     def choose_shape(self) -> Shape:
         """What the query does."""
         return self.rnd.choice(SHAPES)
+
+    def holds_results(self, job: Job) -> bool:
+        """Whether a sub-topology holds rows back until its windows close."""
+        return False
 
     def make_broker(self, *, markers: bool) -> SimulatedLog[Any]:
         """The log that all hosts share."""
@@ -228,6 +233,7 @@ class World:
                 job.changelog,
                 (job.target,),
                 self.shape.channels(job, self.partitions),
+                self.holds_results(job),
             )
             for index, job in enumerate(self.shape.jobs)
         )
@@ -240,6 +246,7 @@ class World:
             repartitions=self.shape.repartitions,
             streams=self.mutant.streams(self.shape),
             max_task_idle_ms=self.max_task_idle_ms,
+            idle_window_close_ms=self.idle_window_close_ms,
         )
         host.instance.add_query(spec)
         for execution in host.instance._queries.values():
@@ -361,9 +368,13 @@ class World:
             self.tick()
         self._calm_down()
         if not self.found:
-            self.found.extend(complaints(self.history()))
+            self.found.extend(self.judged())
         faults = sum(self.stats[name] for name in RATES)
         return Verdict(self.seed, self.shape.name, self.found, faults, self.digest, self.stats)
+
+    def judged(self) -> Iterable[str]:
+        """Everything that is wrong with what is left."""
+        return complaints(self.history())
 
     def _calm_down(self) -> None:
         self.calm = True

@@ -22,5 +22,9 @@ NO_ORDER_OF_ARRIVAL = Template(
     "A query over topic {topic} cannot process its records in order of arrival: the topic does "
     "not number them"
 )
+IDLE_WINDOWS_BY_ARRIVAL = Template(
+    "A query that processes its records in order of arrival cannot close windows when it is idle: "
+    "the result would depend on when they were read"
+)
 TEMPLATES = templates_in(globals())
 """All templates by name."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.executor import changelog, exchange_write, sink
 from millstream.executor.channel_watermarks import MARKS, ChannelWatermarks, state_tables
@@ -19,8 +20,8 @@ from millstream.executor.upkeep import Upkeep
 from millstream.formats.codec import EncodeSpec
 from millstream.functions.function import Catalogue
 from millstream.log.log import Appended, Fetched
-from millstream.model.batch import MOMENT, SEQ
-from millstream.model.event_time import NEVER
+from millstream.model.batch import MOMENT, ROWTIME, SEQ
+from millstream.model.event_time import END, NEVER
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
@@ -88,7 +89,7 @@ class DuckDBExecutor:
         self._cached = cached
         self._delivering = delivering
         self._fatal = fatal
-        self._programs: dict[bool, Ready] = {}
+        self._programs: dict[tuple[bool, bool], Ready] = {}
         program = self._program(headers=False).program
         self._session = store.session(query_id, sub.index, state_tables(program, sub))
         self._upkeep = Upkeep(self._session, program.upkeep)
@@ -147,7 +148,11 @@ class DuckDBExecutor:
             self._session.commit({partition: fetched.next_offset}, self._compaction.rows)
 
     def run(
-        self, inputs: Sequence[Fetched[pa.Table]], *, together: bool = False
+        self,
+        inputs: Sequence[Fetched[pa.Table]],
+        *,
+        together: bool = False,
+        closing: bool = False,
     ) -> RunResult[pa.Table]:
         """See `runtime.ports.Executor`."""
         taken = take_in(
@@ -161,9 +166,11 @@ class DuckDBExecutor:
         )
         refuse_fatal(taken.problems, self._fatal)
         self._marks.move(taken.marks)
-        if taken.rows == 0:
+        if taken.rows == 0 and not closing:
             return RunResult((), taken.consumed, taken.problems, taken.watermark)
         try:
+            if closing:
+                return self._close_windows(taken, together=together)
             out, problems = self._process(taken)
             made = self._emit(out, taken, together=together)
         except duckdb.Error as error:
@@ -172,6 +179,33 @@ class DuckDBExecutor:
         return RunResult(
             made.outputs, taken.consumed, told, taken.watermark, taken.first, made.kept
         )
+
+    def _close_windows(self, taken: Decoder, *, together: bool) -> RunResult[pa.Table]:
+        """Release what waits for stream time, until nothing waits: what one operator releases may
+        wait in the next one."""
+        made, problems, first = _Emitted(), taken.problems, END
+        closed, before = False, self._changes
+        while True:
+            out, failed = self._process(taken, closing=True)
+            if self._changes == before:
+                break
+            closed, before = True, self._changes
+            more = self._emit(out, taken, together=together)
+            made = _Emitted(
+                made.outputs + more.outputs, made.problems + more.problems, made.kept + more.kept
+            )
+            problems += failed
+            if out.num_rows:
+                first = min(first, pc.min(out[ROWTIME]).as_py())
+        told = (*problems, *made.problems)
+        return RunResult(
+            made.outputs, taken.consumed, told, taken.watermark, first, made.kept, closed
+        )
+
+    @property
+    def _changes(self) -> int:
+        """How often state was written since the last commit."""
+        return sum(map(len, self._written.values()))
 
     def flush(self) -> tuple[Appended[pa.Table], ...]:
         """See `runtime.ports.Executor`."""
@@ -226,21 +260,24 @@ class DuckDBExecutor:
         self._session.close()
         self._work.close()
 
-    def _program(self, *, headers: bool) -> Ready:
-        if headers not in self._programs:
+    def _program(self, *, headers: bool, closing: bool = False) -> Ready:
+        if (headers, closing) not in self._programs:
             program = compile_subtopology(
                 self._sub,
                 self._catalogue,
                 headers=headers,
                 cached=self._cached,
                 moments=self._by_arrival,
+                closing=closing,
             )
-            self._programs[headers] = ready(program)
-        return self._programs[headers]
+            self._programs[headers, closing] = ready(program)
+        return self._programs[headers, closing]
 
-    def _process(self, taken: Decoder) -> tuple[pa.Table, tuple[Problem, ...]]:
+    def _process(
+        self, taken: Decoder, *, closing: bool = False
+    ) -> tuple[pa.Table, tuple[Problem, ...]]:
         """Run the fast program, or, after a failure, the exact one."""
-        chosen = self._program(headers=taken.headers)
+        chosen = self._program(headers=taken.headers, closing=closing)
         self._headers = taken.headers
         tables = taken.with_columns(chosen.program.carried)
         inputs = dict(zip(chosen.program.inputs, tables, strict=True))
@@ -307,10 +344,12 @@ class DuckDBExecutor:
 
     def _with_moments(self, out: pa.Table, taken: Decoder) -> pa.Table:
         """The rows with `$m`, the m (see `order`) of the record that caused each of them."""
-        before, self._moment = self._moment, int(taken.moments[-1])
+        before = self._moment
+        if len(taken.moments):
+            self._moment = int(taken.moments[-1])
         if MOMENT in out.column_names:
             return out
-        if self._program(headers=taken.headers).program.traced:
+        if len(taken.moments) and self._program(headers=taken.headers).program.traced:
             moments = taken.moments[out[SEQ].to_numpy()]
         else:
             moments = exchange_write.rising_times(out, before)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One settable property. `kind` is string, int, bool or a choice "a|b|c"."""
+    """One settable property. `kind` is string, int, bool, "ms|never" or a choice "a|b|c"."""
 
     name: str
     kind: str
@@ -42,6 +42,14 @@ PROPERTIES: tuple[Property, ...] = (
         "0",
         "How long a task with records of one input waits for those of another, so that it takes "
         "them in the order of time; 0 or less: not at all.",
+    ),
+    Property(
+        "idle.window.close.ms",
+        "ms|never",
+        "never",
+        "How long all inputs of a query must have been idle, by the clock of the wall, for its "
+        "windows to close without a record: EMIT FINAL and outer joins with a grace period then "
+        "release what they hold back, and what comes later for it is late.",
     ),
     Property(
         "ksql.persistence.default.format.key",

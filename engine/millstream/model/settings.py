@@ -123,6 +123,12 @@ def _checked(known: Property, value: str) -> str:
             if value.lower() in ("true", "false"):
                 return value.lower()
             allowed = "true or false"
+        case "ms|never":
+            if value.lower() == "never":
+                return "never"
+            if _WHOLE.fullmatch(value) and 0 < int(value) < 1 << 63:
+                return value
+            allowed = "a number of milliseconds above 0, or never"
         case choices:
             if value.lower() in choices.split("|"):
                 return value.lower()

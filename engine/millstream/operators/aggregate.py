@@ -53,7 +53,7 @@ def compile_aggregate(
         return compile_sessions(node, part, items, label, setting)
     windowed = node.window is not None
     if node.window is not None:
-        part = windowed_rows(part, node.window, label, final=node.final)
+        part = windowed_rows(part, node.window, label, final=node.final, closing=setting.closing)
     plan = Plan(
         node=node,
         label=label,

@@ -63,17 +63,23 @@ _IDENTIFIER = re.compile(r'"(?:[^"]|"")+"')
 
 
 def compile_subtopology(
-    sub: SubTopology, catalogue: Catalogue, *, headers: bool, cached: bool, moments: bool = False
+    sub: SubTopology,
+    catalogue: Catalogue,
+    *,
+    headers: bool,
+    cached: bool,
+    moments: bool = False,
+    closing: bool = False,
 ) -> Program:
     """The program of a sub-topology, a pure function of its arguments.
 
     `headers`: relations carry the headers of the records. `cached`: aggregates emit one change for
     each key and run instead of one for each row. `moments`: output for the log carries m (see
     `executor/order.py`) of the record that caused it; where `$seq` does not identify that record,
-    relations carry `$m`.
+    relations carry `$m`. `closing`: what waits for stream time is released, see `closing.py`.
     """
     carried = (HEADERS,) if headers else ()
-    setting = Setting(catalogue, carried, cached, exact=False)
+    setting = Setting(catalogue, carried, cached, exact=False, closing=closing)
     fast = _compile(sub, setting)
     if moments and not fast.traced and not isinstance(sub.root, Deliver):
         setting = replace(setting, carried=(*carried, MOMENT))

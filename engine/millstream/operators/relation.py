@@ -30,12 +30,14 @@ PRESENT = f"{identifier(DIFF)} <> 0"
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How a program is compiled; see `compile_subtopology`. `exact`: with guards. `carried`: the
-    columns that each row carries of the record that caused it."""
+    columns that each row carries of the record that caused it. `closing`: what waits for stream
+    time is released, see `closing.py`."""
 
     catalogue: Catalogue
     carried: tuple[str, ...]
     cached: bool
     exact: bool
+    closing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

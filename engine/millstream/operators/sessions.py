@@ -21,6 +21,7 @@ from millstream.operators.accumulators import (
     result_text,
     state_columns,
 )
+from millstream.operators.closing import closing_clock_text
 from millstream.operators.folds import running_steps
 from millstream.operators.program import Call, Repeat, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import SelectFragment, Setting, names, quoted
@@ -87,13 +88,7 @@ def compile_sessions(
         *_states(plan, setting),
         Sql(f"{label}_changes", _changes_text(plan)),
         Sql(f"{label}_last", _last_text(plan)),
-        Call(
-            f"{clock}_new",
-            "stream_time",
-            _clock(f"{label}_rows", f"{label}_plan"),
-            (f"{label}_rows", f"{label}_plan"),
-            _clock_text(plan),
-        ),
+        *_clocks(plan, closing=node.final and setting.closing),
     )
     retention = max(plan.gap + plan.grace, window.retention_ms or 0)
     expired = (
@@ -284,6 +279,16 @@ def _last_text(plan: _Sessions) -> str:
         f"QUALIFY row_number() OVER (PARTITION BY {partition} "
         f'ORDER BY {SQ} DESC, "$place" DESC) = 1'
     )
+
+
+def _clocks(plan: _Sessions, *, closing: bool) -> tuple[Step, ...]:
+    clock, planned = f"{plan.label}_clock", (f"{plan.label}_rows", f"{plan.label}_plan")
+    target = f"{clock}_moved" if closing else f"{clock}_new"
+    moved = Call(target, "stream_time", _clock(*planned), planned, _clock_text(plan))
+    if not closing:
+        return (moved,)
+    closed = f"{END} + {plan.gap + plan.grace + 1}"
+    return moved, Sql(f"{clock}_new", closing_clock_text(plan.label, target, closed))
 
 
 def _clock(rows: str, planned: str) -> Callable[[Mapping[str, pa.Table]], pa.Table]:

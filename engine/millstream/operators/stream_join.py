@@ -34,6 +34,7 @@ from millstream.operators.stream_pairs import (
 )
 from millstream.operators.unmatched_rows import (
     alone_text,
+    closing_steps,
     padded_text,
     released_text,
     waiting_steps,
@@ -102,6 +103,7 @@ def _join(
         Side("right", "r", right, after, before, kind in (JoinKind.RIGHT, JoinKind.FULL)),
         _retention(node.within),
         setting.carried,
+        setting.closing,
     )
 
 
@@ -130,11 +132,16 @@ def _arriving(join: Join) -> Iterator[Step]:
         yield Call(target, "placed", placed, (name, line), placed_text(shown, name, which))
         kept = f'SELECT * FROM {identifier(target)} WHERE "$kept"'
         yield Call(f"{target}_kept", "kept", arrival_sequence.kept(target), (target,), kept)
+    closing = join.waits and join.closing
+    now = f"{clock}_moved" if closing else f"{clock}_new"
     after = arrival_sequence.clock_after(line)
-    yield Call(f"{clock}_new", "clock", after, (line,), clock_text(shown))
+    yield Call(now, "clock", after, (line,), clock_text(shown))
     if join.waits:
+        moments = f"{label}_moments_risen" if closing else f"{label}_moments"
         risen = arrival_sequence.moments(left, right, line, join.carried)
-        yield Call(f"{label}_moments", "moments", risen, (*inputs, line), moments_text(shown))
+        yield Call(moments, "moments", risen, (*inputs, line), moments_text(shown))
+    if closing:
+        yield from closing_steps(join)
 
 
 def _input_text(join: Join, side: Side) -> str:

@@ -46,7 +46,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The names that the texts are made from."""
+    """The names that the texts are made from. `closing`: see `closing.py`."""
 
     node: StreamStreamJoin
     label: str
@@ -54,6 +54,7 @@ class Join:
     right: Side
     retention: int
     carried: tuple[str, ...]
+    closing: bool
 
     @property
     def waits(self) -> bool:

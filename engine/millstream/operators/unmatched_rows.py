@@ -7,8 +7,12 @@ from collections.abc import Iterable
 
 from millstream.operators import arrival_sequence
 from millstream.operators.program import Sql, StateTable, Step
-from millstream.operators.relation import ORIGIN
+from millstream.operators.relation import ORIGIN, quoted
+from millstream.operators.sql import identifier
 from millstream.operators.stream_pairs import ARRIVAL, RT, Join, P, Side, known, select
+
+_LAST = 1 << 62
+"""The origin of what no record of the run has caused: behind all of them."""
 
 
 def alone_text(join: Join, outer: Iterable[Side]) -> str:
@@ -44,10 +48,9 @@ def waiting_table(join: Join) -> StateTable:
 def waiting_steps(join: Join) -> tuple[Step, ...]:
     """`fate`: the rows that wait, with the arrival that ends the wait (`$at`): of a match, or of
     the row with which stream time passes the end of the window and the grace period."""
-    ahead = f"CASE \"$side\" WHEN 'left' THEN {join.left.ahead} ELSE {join.right.ahead} END"
     listed = f'{P}, "$side", {ARRIVAL}, {RT}'
     waiting = (
-        f'SELECT *, {RT} + {ahead} + {join.node.within.grace_ms} AS "$close" FROM (\n'
+        f'SELECT *, {_close_text(join)} AS "$close" FROM (\n'
         f'    SELECT {listed}, TRUE AS "$stored" FROM {join.name("waiting")}\n'
         f'    UNION ALL SELECT {listed}, FALSE FROM {join.name("alone")} WHERE "$open")'
     )
@@ -72,6 +75,46 @@ def waiting_steps(join: Join) -> tuple[Step, ...]:
     )
     changed = f'SELECT * FROM {join.name("fate")} WHERE "$stored" = "$deleted"'
     return (Sql(f"{join.label}_fate", fate), Sql(f"{join.label}_waiting_new", changed))
+
+
+def _close_text(join: Join) -> str:
+    """The stream time up to which a row waits."""
+    ahead = f"CASE \"$side\" WHEN 'left' THEN {join.left.ahead} ELSE {join.right.ahead} END"
+    return f"{RT} + {ahead} + {join.node.within.grace_ms}"
+
+
+def closing_steps(join: Join) -> tuple[Step, ...]:
+    """Without a row, stream time passes the end of the wait of all stored rows, on both sides, as
+    the last arrival of the run."""
+    label, clock = join.label, f"{join.label}_clock"
+    columns = ", ".join(quoted(arrival_sequence.CLOCK))
+    moved, stored = identifier(f"{clock}_moved"), identifier(f"{clock}_stored")
+    before = (
+        f"SELECT {P}, {columns}, late FROM {moved}\n    UNION ALL\n"
+        f"    SELECT {P}, {columns}, 0 FROM {stored} ANTI JOIN {moved} USING ({P})"
+    )
+    raised = (
+        f'SELECT b.*, w."$time"\nFROM (\n    {before}\n) b JOIN (\n'
+        f'    SELECT {P}, max({_close_text(join)}) + 1 AS "$time"\n'
+        f'    FROM {join.name("waiting")} GROUP BY {P}\n) w USING ({P}) WHERE w."$time" > b."time"'
+    )
+    time, *sides = (f'"$time" AS {name}' for name in quoted(arrival_sequence.CLOCK[:3]))
+    new = (
+        f'SELECT {P}, {", ".join((time, *sides))}, "arrivals" + 1 AS "arrivals", late\n'
+        f"FROM {join.name('raised')}\nUNION ALL\n"
+        f"SELECT {P}, {columns}, late FROM {moved} ANTI JOIN {join.name('raised')} USING ({P})"
+    )
+    tail = "".join(f", NULL AS {name}" for name in join.tail)
+    carried = "".join(f", {name}" for name in join.tail)
+    moments = (
+        f'SELECT {P}, "$time", {ARRIVAL}, {ORIGIN}{carried} FROM {join.name("moments_risen")}\n'
+        f'UNION ALL\nSELECT {P}, "$time", "arrivals", {_LAST}{tail} FROM {join.name("raised")}'
+    )
+    return (
+        Sql(f"{label}_raised", raised),
+        Sql(f"{clock}_new", new),
+        Sql(f"{label}_moments", moments),
+    )
 
 
 def released_text(join: Join, side: Side) -> str:

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.schema import WindowKind
+from millstream.operators.closing import closing_clock_text
 from millstream.operators.grouping import Plan
-from millstream.operators.program import Call, Sql, StateTable, Upsert
+from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import SelectFragment, Setting, quoted
 from millstream.operators.sql import identifier
 from millstream.plan.nodes import Window
@@ -103,10 +104,11 @@ def _stream_time(source: str, clock: str) -> Callable[[Mapping[str, pa.Table]], 
 
 
 def windowed_rows(
-    part: SelectFragment, window: Window, label: str, *, final: bool
+    part: SelectFragment, window: Window, label: str, *, final: bool, closing: bool
 ) -> SelectFragment:
     """Each row once for every window it falls into that is still open, with WINDOWSTART and
-    WINDOWEND; the stream time is stored, late rows are counted once for each window missed."""
+    WINDOWEND; the stream time is stored, late rows are counted once for each window missed.
+    `closing`: stream time also passes all windows with EMIT FINAL."""
     part = timed_rows(part, label)
     grace = grace_of(window, final=final)
     size, advance = window.size_ms, window.advance_ms or window.size_ms
@@ -123,6 +125,10 @@ def windowed_rows(
     )
     rows = f"(\n  SELECT *, {START} + {size} AS {END}\n  FROM {timed}\n  WHERE NOT ({late})\n)"
     name = f"{label}_clock"
+    clocks: tuple[Step, ...] = (Sql(f"{name}_new", clock),)
+    if final and closing:
+        closed = closing_clock_text(label, f"{name}_moved", f"{END} + {grace}")
+        clocks = (Sql(f"{name}_moved", clock), Sql(f"{name}_new", closed))
     retention = max(size + grace, window.retention_ms or 0)
     expired = (
         f"DELETE FROM {identifier(label)} t USING {identifier(name)} c\n"
@@ -131,7 +137,7 @@ def windowed_rows(
     return replace(
         part,
         source=rows,
-        steps=(*part.steps, Sql(f"{name}_new", clock)),
+        steps=(*part.steps, *clocks),
         writes=(*part.writes, Upsert(name, f"{name}_new")),
         late=(*part.late, f"{name}_new"),
         upkeep=(*part.upkeep, expired),
@@ -165,13 +171,15 @@ def closed_windows(plan: Plan, part: SelectFragment, setting: Setting) -> Select
 
 
 def _remembered(plan: Plan, window: Window, grace: int) -> str:
-    """Only windows not too far behind the newest one at the closing row."""
+    """Only windows not too far behind the newest one at the closing row. A window that is closed
+    without a row is always remembered."""
     timed, advance = identifier(f"{plan.label}_timed"), window.advance_ms or window.size_ms
     closing = (
         f'(SELECT min(t."$time") FROM {timed} t '
         f'WHERE t.{P} = x.{P} AND t."$time" >= x.{END} + {grace})'
     )
-    return f"\n  AND {START} >= {closing} // {advance} * {advance} - {window.size_ms + grace}"
+    oldest = f"{closing} // {advance} * {advance} - {window.size_ms + grace}"
+    return f"\n  AND {START} >= coalesce({oldest}, {START})"
 
 
 def _of_the_closing_row(plan: Plan, grace: int, setting: Setting) -> str:

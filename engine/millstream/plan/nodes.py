@@ -418,6 +418,19 @@ def own_expressions(node: Node) -> tuple[Expression, ...]:
     assert_never(node)
 
 
+def holds_results(node: Node) -> bool:
+    """Whether a node, or one below it in its sub-topology, keeps results back until stream time has
+    passed their windows."""
+    match node:
+        case Aggregate() if node.final:
+            return True
+        case StreamStreamJoin() if node.join is not JoinKind.INNER:
+            if node.within.grace_ms is not None:
+                return True
+    below = (child for child in inputs(node) if not isinstance(child, Repartition))
+    return any(map(holds_results, below))
+
+
 def is_stateful(node: Node) -> bool:
     """Whether a node keeps a state table."""
     match node:

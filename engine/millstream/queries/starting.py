@@ -22,6 +22,7 @@ from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
+from millstream.plan.nodes import holds_results
 from millstream.queries.registry import PersistentQuery, QueryRegistry
 from millstream.queries.topic_creation import CreatedTopics, create_topics
 from millstream.queries.user_functions import calls_users_functions
@@ -34,6 +35,7 @@ SWITCH_SECONDS = 0.0005
 """The interpreter's switch interval while a query calls users' functions. Queries need the
 interpreter briefly but often, and would wait 5 ms each time with the default."""
 INPUT_ORDER = "millstream.input.order"
+IDLE_WINDOW_CLOSE = "idle.window.close.ms"
 _FATAL = (
     ("ksql.fail.on.deserialization.error", "DESERIALIZATION"),
     ("ksql.timestamp.throw.on.invalid", "TIMESTAMP"),
@@ -124,6 +126,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(record.properties),
             max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),
+            idle_window_close_ms=idle_window_close(record.properties),
         ),
     )
     paused = query_id in registry.paused
@@ -207,7 +210,15 @@ def executors(
             outputs = () if out is None else (out,)
             channels = channels_of(sub)
             specs.append(
-                ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, outputs, channels)
+                ExecutorSpec(
+                    executor,
+                    inputs,
+                    sub.partitions,
+                    sub.changelog,
+                    outputs,
+                    channels,
+                    holds_results(sub.root),
+                )
             )
         opened.pop_all()
     return tuple(specs)
@@ -218,6 +229,10 @@ def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping
     and one of its topics does not number the arrivals."""
     if effective(properties, INPUT_ORDER) != "arrival":
         return False
+    if idle_window_close(properties):
+        raise wordings.IDLE_WINDOWS_BY_ARRIVAL(
+            hint=f"SET '{INPUT_ORDER}' = 'time', or UNSET '{IDLE_WINDOW_CLOSE}'."
+        )
     for sub in topology.subtopologies:
         for item in sub.inputs:
             topic = log.topic(item.topic) if isinstance(item, SourceInput) else None
@@ -244,6 +259,12 @@ def commit_interval(properties: Mapping[str, str]) -> int | None:
     """The commit interval of the session in ms; None for the one of the engine's settings."""
     interval = properties.get("commit.interval.ms")
     return None if interval is None else int(interval)
+
+
+def idle_window_close(properties: Mapping[str, str]) -> int:
+    """How long a query of the session has to be idle for its windows to close; 0: they never do."""
+    idle = effective(properties, IDLE_WINDOW_CLOSE)
+    return 0 if idle == "never" else int(idle)
 
 
 def add_query(runtime: Runtime[pa.Table], spec: QuerySpec[pa.Table]) -> None:

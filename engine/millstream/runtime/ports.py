@@ -23,8 +23,9 @@ class RunResult(Generic[Batch]):
     again and passed to the next run. A partition that is missing from it was not consumed at all.
 
     `watermark`: everything that the partitions will bring up to this event time is consumed; END
-    where all were at their ends. `first`: the least event time consumed. `kept`: bytes of output
-    that will leave with `flush`.
+    where all were at their ends. `first`: the least event time consumed, or released by closing.
+    `kept`: bytes of output that will leave with `flush`. `closed`: whether a run that closes
+    windows had any to close.
     """
 
     outputs: tuple[Appended[Batch], ...]
@@ -33,11 +34,12 @@ class RunResult(Generic[Batch]):
     watermark: int = END
     first: int = END
     kept: int = 0
+    closed: bool = False
 
     @property
     def productive(self) -> bool:
-        """Whether it made any output, returned or kept."""
-        return bool(self.outputs) or self.kept > 0
+        """Whether it made any output, returned or kept, or closed windows."""
+        return bool(self.outputs) or self.kept > 0 or self.closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,13 @@ class Executor(Protocol[Batch]):
         """Discard the state of a partition that is being restored: the records it lacks are no
         longer on the changelog, whose records from `position` on are complete."""
 
-    def run(self, inputs: Sequence[Fetched[Batch]], *, together: bool = False) -> RunResult[Batch]:
+    def run(
+        self, inputs: Sequence[Fetched[Batch]], *, together: bool = False, closing: bool = False
+    ) -> RunResult[Batch]:
         """Process records of any of the restored partitions. `together`: output to exchange
-        channels goes into the first channel, whichever task sends it.
+        channels goes into the first channel, whichever task sends it. `closing`: there are no
+        records, and stream time passes everything that waits for it. The state holds the new stream
+        time: rows below it are late from now on.
 
         There is exactly one `Fetched` for each input topic and restored partition, ordered by
         partition and then in the order of the inputs. It may hold no record; its `end` then says

@@ -35,6 +35,7 @@ from millstream.log.log import (
 )
 from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from millstream.runtime.assigned_tasks import AssignedTasks
+from millstream.runtime.idle_closing import IdleClosing
 from millstream.runtime.ports import Restorer, RunResult
 from millstream.runtime.record_collector import Prepared, RecordCollector
 from millstream.runtime.retry_state import RetryState
@@ -70,6 +71,7 @@ class QueryRunner(Generic[Batch]):
         self.settings = settings
         self.report = report
         self.runners = SubTopologyRunners(spec)
+        self.closing = IdleClosing(spec, self.runners)
         self.state = QueryState.OPENING
         self.metrics = Metrics()
         self.activity = 0
@@ -229,18 +231,20 @@ class QueryRunner(Generic[Batch]):
             runner.wait_for_inputs(now)
             if runner.buffered and not runner.awaiting:
                 progress = self._run(runner, now) or progress
-        if not progress and not self.dirty:
-            self._rest(now)
-        return progress
+        return progress or (not self.dirty and self._rest(now))
 
-    def _rest(self, now: int) -> None:
-        """The query is idle."""
+    def _rest(self, now: int) -> bool:
+        """The query is idle; returns whether there was work even so."""
+        for runner in self.closing.due(now, self.last_commit):
+            if self._run(runner, now, closing=True):
+                return True
         if self._passed():
             self.dirty, self.dirty_since = True, now
         elif self.runners.scattered and now >= self.next_gathering:
             self.next_gathering = now + self.settings.lag_interval_ms
             with suppress(UnavailableError):
                 self.runners.gather(self.log)
+        return False
 
     def _passed(self) -> bool:
         """Whether only transaction markers were read since the last commit, and other instances
@@ -275,8 +279,8 @@ class QueryRunner(Generic[Batch]):
         self.retry_state.over()
         return True
 
-    def _run(self, runner: SubTopologyRunner[Batch], now: int) -> bool:
-        result, moved = runner.run()
+    def _run(self, runner: SubTopologyRunner[Batch], now: int, *, closing: bool = False) -> bool:
+        result, moved = runner.run(closing=closing)
         self.metrics.runs += 1
         self.metrics.records_in = self.runners.records_in
         self.metrics.last_run = now if moved else self.metrics.last_run
@@ -285,7 +289,7 @@ class QueryRunner(Generic[Batch]):
             self.dirty_since = now
         self._deliver(runner, result, soon=self.log.commits_together and self._due(now))
         runner.watermark.ran(result, held=self.collector.holds)
-        return moved > 0
+        return moved > 0 or result.closed
 
     def _deliver(
         self, runner: SubTopologyRunner[Batch], result: RunResult[Batch], *, soon: bool

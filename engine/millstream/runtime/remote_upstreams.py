@@ -3,7 +3,8 @@ up.
 
 Each sending task writes to its own channel (`ExecutorSpec.channels`). An empty channel counts as
 ended only while its sender is not behind: otherwise a join or a window would continue without the
-rows of a sender that catches up, and treat them as late when they arrive.
+rows of a sender that catches up, and treat them as late when they arrive. Where idle windows close,
+all other tasks of the query are watched, because all of its input must be idle.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RemoteUpstreams(Generic[Batch]):
     def __init__(self, spec: QuerySpec[Batch]) -> None:
         self._spec = spec
         self._senders = {
-            topic: _before(spec, topic)
+            topic: upstream_of(spec, topic)
             for executor in spec.executors
             for topic in executor.channels
         }
@@ -34,6 +35,9 @@ class RemoteUpstreams(Generic[Batch]):
         self._all: frozenset[TopicPartition] = frozenset()
         self._behind: frozenset[TopicPartition] | None = None
         """None while unknown."""
+        self._watches_all = spec.idle_window_close_ms > 0
+        self.idle_since = 0
+        """Since when the log ends have not moved."""
         self._ends: Mapping[TopicPartition, int] = {}
         self.next_at = 0
         """When to request the lag again."""
@@ -52,6 +56,14 @@ class RemoteUpstreams(Generic[Batch]):
             for topic, senders in self._senders.items()
         }
         self._all = frozenset().union(*self._places.values())
+        if self._watches_all:
+            self._all |= {
+                topic_partition
+                for executor in self._spec.executors
+                for task in range(executor.partitions)
+                if task not in owned
+                for topic_partition in executor.topic_partitions(task)
+            }
 
     @property
     def watched(self) -> bool:
@@ -71,7 +83,16 @@ class RemoteUpstreams(Generic[Batch]):
             for topic_partition, end in lag.ends.items()
             if reached.get(topic_partition, 0) < self._ends.get(topic_partition, end)
         )
+        if self._ends != lag.ends:
+            self.idle_since = until
         self._ends = lag.ends
+
+    def idle(self, now: int) -> bool:
+        """Whether the remote tasks had processed everything at the last response, which is not
+        older than its interval."""
+        return not self._all or (
+            self._behind is not None and not self._behind and now < self.next_at
+        )
 
     def behind(self, topic: str) -> bool:
         """Whether a remote task may have rows for the topic that local tasks wait for."""
@@ -81,8 +102,8 @@ class RemoteUpstreams(Generic[Batch]):
         return self._behind is None or not topic_partitions.isdisjoint(self._behind)
 
 
-def _before(spec: QuerySpec[Batch], topic: str) -> frozenset[int]:
-    """The sub-topologies that write to a topic."""
+def upstream_of(spec: QuerySpec[Batch], topic: str) -> frozenset[int]:
+    """The sub-topologies that write to a topic, directly or indirectly."""
     found: set[int] = set()
     wanted = {topic}
     while wanted:

@@ -39,6 +39,8 @@ class ExecutorSpec(Generic[Batch]):
     changelog: str | None = None
     outputs: tuple[str, ...] = ()
     channels: Mapping[str, int] = field(default_factory=dict)
+    holds_results: bool = False
+    """Whether results wait in its state until stream time has passed their windows."""
 
     def topic_partitions(self, task: int) -> Iterator[TopicPartition]:
         """What a task reads."""
@@ -99,6 +101,8 @@ class QuerySpec(Generic[Batch]):
     """How often to commit; None: as the runtime's settings say."""
     max_task_idle_ms: int = 0
     """How long a task with records of one topic waits for those of another; see `TaskIdling`."""
+    idle_window_close_ms: int = 0
+    """How long it has to be idle for its windows to close without a record; 0: they never do."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
     on_error: Callable[[Exception], None] | None = None
 

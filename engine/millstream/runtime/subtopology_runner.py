@@ -48,6 +48,8 @@ class SubTopologyRunner(Generic[Batch]):
         self.metrics = SubTopologyMetrics()
         self.awaiting = False
         """Whether the last reads left out records that have not arrived yet."""
+        self.open_windows = False
+        """Whether results may wait for stream time."""
         self.watermark = Watermark()
         self.stuck: dict[TopicPartition, Reached] = {}
         """What the held-back rows of the last run wait for, if upstream is still to send it. Until
@@ -67,6 +69,7 @@ class SubTopologyRunner(Generic[Batch]):
         """Open the `owned` tasks at their committed positions and determine what they have to
         replay."""
         self.tasks = {p: Task(TaskId(self.index, p)) for p in self._tasks_of(owned)}
+        self.open_windows = self.spec.holds_results and bool(self.tasks)
         changelog = self.spec.changelog
         # Include uncommitted records: an earlier owner's last transaction may still be open.
         asked = [(changelog, p) for p in self.tasks] if changelog else []
@@ -223,15 +226,26 @@ class SubTopologyRunner(Generic[Batch]):
             # Rows of any time may come of what waits.
             self.watermark.reached = NEVER
 
-    def run(self) -> tuple[RunResult[Batch], int]:
+    @property
+    def idle(self) -> bool:
+        """Whether the last poll has found all partitions at their ends, with nothing to come of
+        upstream, and no row is held back."""
+        reads = self.buffer.values()
+        known = len(reads) == len(self._places()) and not self.awaiting
+        waits = self.idling.next_at is not None
+        return known and not waits and all(read.end and not read.count for read in reads)
+
+    def run(self, *, closing: bool = False) -> tuple[RunResult[Batch], int]:
         """Run the executor over everything buffered. Returns the result and the number of records
-        consumed, as a distance in offsets (0: all of it was held back)."""
+        consumed, as a distance in offsets (0: all of it was held back). `closing`: the sub-topology
+        is idle, and its windows are closed."""
         inputs = [
             self.buffer[topic_partition]
             for topic_partition in self._places()
             if topic_partition in self.buffer
         ]
-        result = self.spec.executor.run(inputs, together=self.channels.together)
+        together = self.channels.together
+        result = self.spec.executor.run(inputs, together=together, closing=closing)
         moved = records = 0
         for fetched in inputs:
             topic_partition = (fetched.topic, fetched.partition)
@@ -251,6 +265,9 @@ class SubTopologyRunner(Generic[Batch]):
             result = replace(result, watermark=NEVER)
         self.stuck = self._waited_for() if self._waits() else {}
         self.buffer.clear()
+        self.open_windows = (
+            self.spec.holds_results and not closing and (self.open_windows or moved > 0)
+        )
         self._count(result, records)
         return result, moved
 

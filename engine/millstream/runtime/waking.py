@@ -13,6 +13,9 @@ def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
     if now < query.retry_state.retry_at:
         return query.retry_state.retry_at
     times = [query.commit_due()] if query.dirty else []
+    if not query.dirty and (closing := query.closing.due_at(query.last_commit)) is not None:
+        # When it is over, records or responses are awaited.
+        times.append(closing if closing > now else now + query.settings.await_poll_ms)
     poll = query.settings.await_poll_ms if query.awaiting else query.settings.idle_poll_ms
     if poll is not None:
         times.append(now + poll)

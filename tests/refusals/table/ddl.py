@@ -45,4 +45,10 @@ ROWS = (
         "ddl.INTERNAL_TOPIC",
         {"action": "create", "topic": "_millstream_x"},
     ),
+    Refused(
+        "CREATE STREAM x AS SELECT * FROM orders;",
+        "ddl.IDLE_WINDOWS_BY_ARRIVAL",
+        {},
+        given={"millstream.input.order": "arrival", "idle.window.close.ms": "1000"},
+    ),
 )

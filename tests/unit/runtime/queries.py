@@ -40,11 +40,13 @@ class WatchedExecutor:
     handed: list[Sequence[Fetched[Any]]] = field(default_factory=list)
     before_run: Callable[[], tuple[Problem, ...]] = tuple
 
-    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
+    def run(
+        self, inputs: Sequence[Fetched[Any]], *, together: bool = False, closing: bool = False
+    ) -> RunResult[Any]:
         self.calls.append("run")
         self.handed.append(inputs)
         problems = self.before_run()
-        result = self.inner.run(inputs, together=together)
+        result = self.inner.run(inputs, together=together, closing=closing)
         return replace(result, problems=problems)
 
     def open(self, partition: int) -> int:

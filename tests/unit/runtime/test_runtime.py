@@ -157,7 +157,9 @@ def test_what_is_made_of_a_part_of_a_record_is_committed_as_well() -> None:
 class PartOfARecord(WatchedExecutor):
     """Keeps the output of some rows of the first record; the others wait."""
 
-    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
+    def run(
+        self, inputs: Sequence[Fetched[Any]], *, together: bool = False, closing: bool = False
+    ) -> RunResult[Any]:
         kept = 0 if "run" in self.calls else 1
         self.calls.append("run")
         return RunResult((), {}, kept=kept)
