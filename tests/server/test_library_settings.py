@@ -21,6 +21,7 @@ ENGINE = {
     "memory_limit": ("millstream.memory.max.bytes", "512MiB", "536870912B"),
     "history_memory_limit": ("millstream.history.memory.max.bytes", "256MiB", "268435456B"),
     "processing_threads": ("num.stream.threads", "3", 3),
+    "function_threads": ("millstream.functions.threads", "3", 3),
     "max_batch_records": ("millstream.batch.max.records", "1000", 1_000),
     "spark_master": ("spark.master", "local[1]", "local[1]"),
     "spark_options": ("spark.ui.enabled", "false", {"spark.ui.enabled": "false"}),

@@ -153,6 +153,7 @@ class SchedulingWorld:
             (sub_topology,),
             guarantee=self.rnd.choice((Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE)),
             priority=self.rnd.choice((0, 0, 5)),
+            users_functions=self.rnd.random() < 0.3,
         )
         self.runtime.add_query(spec)
         self.runtime._queries[query_id].__class__ = self.mutant.query()
@@ -200,22 +201,30 @@ class SchedulingWorld:
         self.queue.synchronise(self.runtime.subscriptions(), self.now)
 
     def turn(self) -> bool:
+        """A thread of one of the two kinds has a turn, or one of the other kind if there is nothing
+        to do for it."""
+        functions = self.rnd.random() < 0.5
+        return self.turn_of(functions=functions) or self.turn_of(functions=not functions)
+
+    def turn_of(self, *, functions: bool) -> bool:
         """A thread takes a query, if one is ready, and works on it for a while; or it commits those
-        that are due."""
+        that are due, if it is not one for `functions`."""
         self.synchronise()
         self.queue.fire(self.now)
         waited = {
             query_id: self.now - self.queue.entries[query_id].free_since
-            for query_id in self.queue.candidates()
+            for query_id in self.queue.candidates(functions=functions)
         }
         best = choose(self.runtime.candidates(waited, self.now), 100)
         chosen = None if best is None else best.query_id
-        together = self.queue.round(self.now, others=chosen is not None)
+        together = [] if functions else self.queue.round(self.now, others=chosen is not None)
         if together:
             self.commit(together)
             return True
         if chosen is None:
             return False
+        if self.runtime._queries[chosen].spec.users_functions is not functions:
+            self.found.append(f"query {chosen} was taken by a thread of the other kind")
         if chosen in self.working:
             self.found.append(f"query {chosen} was taken twice")
             return False

@@ -182,9 +182,29 @@ class LateBegin(SchedulingMutant):
     begins_late = True
 
 
+class AnyThread(ReadyQueue):
+    """Threads take queries of either kind."""
+
+    def candidates(self, *, functions: bool | None = None) -> list[str]:
+        return super().candidates()
+
+
+class ForgottenFunctions(ReadyQueue):
+    """A query whose time has come is not for the threads of its kind."""
+
+    def candidates(self, *, functions: bool | None = None) -> list[str]:
+        found = super().candidates(functions=functions)
+        lanes = (self.entries[query_id].lane for query_id in found)
+        return [
+            one for one, lane in zip(found, lanes, strict=True) if not (lane and all(lane[::2]))
+        ]
+
+
 SCHEDULING_MUTANTS: dict[str, SchedulingMutant] = {
     "news during a step are lost": OtherQueue(LostDuringStep),
     "a time is forgotten": OtherQueue(LostTimer),
+    "a processing thread calls functions": OtherQueue(AnyThread),
+    "functions whose time has come are forgotten": OtherQueue(ForgottenFunctions),
     "a query is taken twice": OtherQueue(TakenTwice),
     "readers are removed with another one": OtherQueue(RemovedReaders),
     "settled despite news": OtherQueue(EarlySettled),

@@ -56,6 +56,9 @@ class EngineSettings:
     back-fill or pipeline in this process, and in each of Spark's Python workers."""
     processing_threads: int = 2
     """Threads that process queries; one query is processed by one of them at a time."""
+    function_threads: int = 2
+    """Threads that process the queries that call functions in Python, and no others. As many of
+    these run at once; functions that wait for long delay only each other."""
     max_batch_records: int = 200_000
     """Records handed to one run of a query, over all partitions."""
     commit_interval_ms: int = 200

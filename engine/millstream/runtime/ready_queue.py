@@ -33,8 +33,9 @@ ROUND_WAIT_MS = 25
 
 Readers = dict[str, dict[str, None]]
 """The queries that have subscribed to a name."""
-Lane = tuple[bool, int]
-"""Whether its time has come (a commit, mostly), and the priority."""
+Lane = tuple[bool, int, bool]
+"""Whether its time has come (a commit, mostly), the priority, and whether it calls functions in
+Python."""
 
 
 @dataclass(slots=True)
@@ -173,19 +174,31 @@ class ReadyQueue:
 
     # ---- taking and releasing ----------------------------------------------------------------
 
-    def candidates(self) -> list[str]:
+    def candidates(self, *, functions: bool | None = None) -> list[str]:
         """Those to choose from, the oldest of each lane. Throttled ones only when nothing else is
-        ready and no query is being worked on."""
-        oldest = [islice(lane, WINDOW) for lane in self._lanes.values()]
-        return list(chain.from_iterable(oldest)) or (
-            [] if self._busy else list(islice(self._throttled, WINDOW))
+        ready and no query is being worked on. `functions`: only those that call functions in
+        Python, or only the others."""
+        if self._lanes:
+            lanes = self._lanes.items()
+            oldest = [islice(each, WINDOW) for lane, each in lanes if functions in (None, lane[2])]
+            return list(chain.from_iterable(oldest))
+        wanted = (
+            query_id
+            for query_id in self._throttled
+            if functions in (None, self.entries[query_id].subscription.functions)
         )
+        return [] if self._busy else list(islice(wanted, WINDOW))
 
     @property
     def ready(self) -> bool:
         """Whether there is anything to take."""
         lanes = bool(self._lanes) or bool(self._throttled and not self._busy)
         return lanes or (bool(self._due) and not self._in_round)
+
+    @property
+    def functions_ready(self) -> bool:
+        """Whether there may be a query to take that calls functions in Python."""
+        return any(lane[2] for lane in self._lanes) or bool(self._throttled and not self._busy)
 
     @property
     def length(self) -> int:
@@ -262,7 +275,7 @@ class ReadyQueue:
         entry.settled = settled
 
     def _ready(self, query_id: str, entry: Entry, *, due: bool = False) -> None:
-        entry.lane = (due, entry.subscription.priority)
+        entry.lane = (due, entry.subscription.priority, entry.subscription.functions)
         self._lanes.setdefault(entry.lane, {})[query_id] = None
 
     def _not_ready(self, query_id: str, entry: Entry) -> None:

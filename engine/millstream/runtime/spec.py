@@ -111,7 +111,8 @@ class QuerySpec(Generic[Batch]):
         """The topics that it reads; those that it was made for, and its group."""
         read = frozenset(topic for executor in self.executors for topic in executor.inputs)
         made_for = frozenset(topic.name for topic in self.topics)
-        return Subscription(read, made_for | {self.group}, self.priority)
+        named = made_for | {self.group}
+        return Subscription(read, named, self.priority, self.users_functions)
 
 
 def _still() -> int:
@@ -248,11 +249,13 @@ class QueryStatus:
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """What makes a query worth a look: that one of the topics `grown`, which it reads, has more, or
-    that one of the topics and groups `changed` is another one than before."""
+    that one of the topics and groups `changed` is another one than before. `functions`: it calls
+    functions in Python, so threads of their own run it."""
 
     grown: frozenset[str]
     changed: frozenset[str]
     priority: int
+    functions: bool = False
 
 
 @dataclass(frozen=True, slots=True)

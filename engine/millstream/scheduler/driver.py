@@ -1,5 +1,5 @@
 """The processing threads around the runtime: a pool whose threads take the queries with pending
-work.
+work, and another one for the queries that call functions in Python.
 
 `lock` protects the set of queries and the catalog. Statements hold it, the threads do not. A
 statement that touches one query waits until no thread works on that query. The wait is bounded
@@ -21,7 +21,7 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import Step
 from millstream.scheduler.fair_lock import FairRLock
-from millstream.scheduler.scheduler import Scheduler
+from millstream.scheduler.scheduler import Scheduler, Taken
 
 SLICE_SECONDS = 0.05
 """How long a thread keeps a query that has more to do before it takes another one."""
@@ -41,10 +41,13 @@ class Driver:
         maintain: Callable[[], object],
         *,
         threads: int = 2,
+        function_threads: int = 2,
         full: int = 200_000,
     ) -> None:
         """`maintain`: the upkeep of the log. It is called often, between steps, and must be cheap
-        when none is due. `full`: the number of records of a full batch."""
+        when none is due. `function_threads` run the queries that call functions in Python, and
+        nothing else: a function may wait or compute for long. `full`: the number of records of a
+        full batch."""
         self.runtime = runtime
         self.lock = FairRLock()
         self.failure: BaseException | None = None
@@ -55,19 +58,24 @@ class Driver:
         self._scheduler = Scheduler(runtime, clock, full)
         self._wake = threading.Event()
         self._upkeep = threading.Lock()
-        self._count = threads
+        self._counts = threads, function_threads
         self._threads: list[threading.Thread] = []
         self._detached: list[str] = []
         self._deadline = math.inf
 
     def start(self) -> None:
         """Start the processing threads."""
+        count, functions = self._counts
+        take, take_functions = self._scheduler.take, self._scheduler.take_functions
         self._threads = [
-            threading.Thread(target=self._run, name=f"millstream-processing-{number}", daemon=True)
-            for number in range(self._count)
+            *(self._thread(take, f"millstream-processing-{n}") for n in range(count)),
+            *(self._thread(take_functions, f"millstream-functions-{n}") for n in range(functions)),
         ]
         for thread in self._threads:
             thread.start()
+
+    def _thread(self, take: Callable[[], Taken | None], name: str) -> threading.Thread:
+        return threading.Thread(target=self._run, args=(take,), name=name, daemon=True)
 
     def tell(self, news: News) -> None:
         """Note news of the log."""
@@ -194,9 +202,9 @@ class Driver:
 
     # ---- the threads -------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, take: Callable[[], Taken | None]) -> None:
         try:
-            while (taken := self._scheduler.take()) is not None:
+            while (taken := take()) is not None:
                 if taken.commits:
                     self._commit_round(taken.query_ids)
                 else:

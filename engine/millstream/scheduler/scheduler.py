@@ -47,6 +47,8 @@ class Scheduler:
         """Called by the thread that works on a query when it releases the query."""
         lock = threading.Lock()
         self._woken = threading.Condition(lock)
+        self._functions_woken = threading.Condition(lock)
+        """The same for the threads that call functions in Python."""
         self._freed = threading.Condition(lock)
         self._timed_until: int | None = None
         """The time until which an idle thread waits; the others wait for a wake-up only."""
@@ -83,10 +85,16 @@ class Scheduler:
         with self._woken:
             self._ended = True
             self._woken.notify_all()
+            self._functions_woken.notify_all()
 
     def _notify(self) -> None:
         if self._queue.ready:
             self._woken.notify()
+            self._notify_functions()
+
+    def _notify_functions(self) -> None:
+        if self._queue.functions_ready:
+            self._functions_woken.notify()
 
     def _synchronise(self) -> None:
         """Bring the queue up to date with queries that were added or removed. Those that a thread
@@ -99,11 +107,13 @@ class Scheduler:
     # ---- threads of the pool -----------------------------------------------------------------
 
     def take(self) -> Taken | None:
-        """Wait for queries with pending work, and take them; None after `end`."""
+        """Wait for queries with pending work, and take them; None after `end`. Not those that call
+        functions in Python, except to commit them."""
         with self._woken:
             while not self._ended:
                 now = self._clock()
                 taken = self._take(now)
+                self._notify_functions()
                 if taken is not None:
                     if self._queue.ready or self._timed_until is None:
                         self._woken.notify()
@@ -111,8 +121,21 @@ class Scheduler:
                 self._wait(now)
         return None
 
+    def take_functions(self) -> Taken | None:
+        """The same for the queries that call functions in Python. Their threads wait for the others
+        to notice that a query's time has come."""
+        with self._functions_woken:
+            while not self._ended:
+                chosen = self._choose(self._clock(), functions=True)
+                if chosen is not None:
+                    self._queue.take(chosen.query_id)
+                    self._notify()
+                    return Taken((chosen.query_id,))
+                self._functions_woken.wait()
+        return None
+
     def _take(self, now: int) -> Taken | None:
-        chosen = self._choose(now)
+        chosen = self._choose(now, functions=False)
         company = chosen is not None and chosen.brief
         together = self._queue.round(now, others=company, without=self._waiters)
         if together:
@@ -123,12 +146,12 @@ class Scheduler:
         self._queue.take(chosen.query_id)
         return Taken((chosen.query_id,))
 
-    def _choose(self, now: int) -> Candidate | None:
+    def _choose(self, now: int, *, functions: bool) -> Candidate | None:
         self._synchronise()
         self._queue.fire(now)
         waited = {
             query_id: now - self._queue.entries[query_id].free_since
-            for query_id in self._queue.candidates()
+            for query_id in self._queue.candidates(functions=functions)
             if not self._waiters[query_id]
         }
         return choose(self._runtime.candidates(waited, now), self._full)
@@ -200,6 +223,7 @@ class Scheduler:
                 self._synchronise()
             self._freed.notify_all()
             self._woken.notify()
+            self._notify_functions()
 
     # ---- callers that wait for all queries ---------------------------------------------------
 
@@ -214,6 +238,7 @@ class Scheduler:
             self._synchronise()
             self._queue.wake_unsettled()
             self._woken.notify()
+            self._notify_functions()
             try:
                 while not (self._drained() or self._ended) and time.monotonic() < until:
                     # CPython does not handle a signal that arrives just before an unbounded wait.

@@ -144,6 +144,9 @@ def connect(
 
 def _with_threads(settings: EngineSettings, session: Session) -> EngineSettings:
     """The settings with the number of threads that the session's properties give, if any."""
+    if settings.function_threads < 1:
+        threads = settings.function_threads
+        raise StatementError(f"There must be at least one thread for functions, not {threads}")
     given = session.properties.get("num.stream.threads")
     if given is None:
         return settings

@@ -87,6 +87,7 @@ class Engine:
             clock,
             log.maintain,
             threads=settings.processing_threads,
+            function_threads=settings.function_threads,
             full=settings.max_batch_records,
         )
         self.registry = self._registry(functions)

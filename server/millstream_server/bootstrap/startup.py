@@ -71,6 +71,7 @@ def open_database(config: ServerConfig) -> Database:
         sharing=instance_settings(config) if kafka else None,
         settings=EngineSettings(
             threads=config.count("millstream.duckdb.threads"),
+            function_threads=config.count("millstream.functions.threads"),
             max_batch_records=config.count("millstream.batch.max.records"),
             processing_rows=config.flag("ksql.logging.processing.rows.include"),
             snapshot_commands=config.count("millstream.snapshot.statements"),

@@ -9,6 +9,7 @@ import pytest
 
 import millstream
 from millstream import Database, MillstreamError, StatementError
+from millstream.model.settings import EngineSettings
 from millstream.scheduler import driver
 from millstream.service import engine
 from tests.patience import PATIENCE_S
@@ -78,6 +79,40 @@ def test_a_query_goes_on_while_another_ones_function_hangs(gate: Gate) -> None:
         gate.released.set()
         db.wait()
         assert len(list(db.execute("SELECT * FROM slow;"))) == 3
+
+
+def test_queries_go_on_while_the_functions_of_many_hang(gate: Gate) -> None:
+    """More of them than there are threads of either kind."""
+    with connect(gate) as db:
+        hanging(db, gate)
+        for number in range(4):
+            db.execute(f"CREATE STREAM slow{number} AS SELECT k, HANG(v) AS v FROM b;")
+        insert(db, "b", 1)
+        db.execute(FAST)
+        insert(db, "a")
+        wait_for(db, ("a", 3))
+        gate.released.set()
+        db.wait()
+        assert [len(list(db.execute(f"SELECT * FROM slow{n};"))) for n in range(4)] == [4] * 4
+
+
+def test_a_query_with_functions_goes_on_while_that_of_another_one_hangs(gate: Gate) -> None:
+    functions = (
+        millstream.udf("HANG", "INTEGER -> INTEGER", gate.hang),
+        millstream.udf("SAME", "INTEGER -> INTEGER", lambda value: value),
+    )
+    properties = {"auto.offset.reset": "earliest"}
+    with millstream.connect(properties=properties, functions=functions) as db:
+        hanging(db, gate)
+        db.execute("CREATE TABLE fast AS SELECT k, COUNT(SAME(v)) AS n FROM a GROUP BY k;")
+        insert(db, "a")
+        wait_for(db, ("a", 3))
+        gate.released.set()
+
+
+def test_there_is_a_thread_for_functions() -> None:
+    with pytest.raises(StatementError, match="at least one thread for functions, not 0"):
+        millstream.connect(settings=EngineSettings(function_threads=0))
 
 
 def test_a_push_query_goes_on_too(gate: Gate) -> None:
