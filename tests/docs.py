@@ -30,7 +30,7 @@ from millstream.metrics.figures import (
     Traffic,
 )
 from millstream.model.properties import PROPERTIES
-from millstream.model.settings import EngineSettings
+from millstream.model.settings import OF_INSTANCE, UNSUPPORTED, EngineSettings
 from millstream.runtime.durations import Durations
 from millstream_server.bootstrap.options import OPTIONS
 
@@ -93,6 +93,16 @@ def properties() -> str:
         values = item.kind.replace("|", ", ")
         default = f"`{item.default}`" if item.default else ""
         text += f"| `{item.name}` | {values} | {default} | {item.description} |\n"
+    text += "\n### Properties of Kafka Streams\n\n"
+    text += "These count for a whole instance. They are given to `connect` among its properties or "
+    text += "to the server's configuration; `SET` refuses them, or says that it has no effect:\n\n"
+    text += "| property | setting |\n|---|---|\n"
+    for name, setting in OF_INSTANCE.items():
+        text += f"| `{name}` | `{setting}` |\n"
+    text += "\nFor these there is nothing here. They are refused; in the server's configuration, "
+    text += "they bring a warning:\n\n| property | why |\n|---|---|\n"
+    for name, reason in UNSUPPORTED.items():
+        text += f"| `{name}` | {reason} |\n"
     text += "\n## Settings of an engine\n\n"
     text += "Given to `millstream.connect(path, settings=EngineSettings(…))`.\n\n"
     text += "| setting | default | meaning |\n|---|---|---|\n"

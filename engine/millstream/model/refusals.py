@@ -162,6 +162,8 @@ SIGNATURE = Template("The signature of {name} cannot be used: {signature}")
 CALL_TOO_DEEP = Template("The call of {function} is nested too deep to be computed.")
 SETTING_VALUE = Template("Invalid value '{value}' for property {known}: expected {allowed}")
 SETTING_MISSING = Template("Unknown property: {name}")
+SETTING_OF_INSTANCE = Template("{name} is a setting of an instance, not of a session")
+SETTING_UNSUPPORTED = Template("Property {name} is not supported: {reason}")
 SETTING_PROHIBITED = Template(
     "One or more properties overrides set locally are prohibited by the KSQL server (use "
     "UNSET to reset their default value): [{name}]"

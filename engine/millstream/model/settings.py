@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from millstream.model import refusals
@@ -22,6 +22,28 @@ _ALIASES = {
     "processing.threads": "num.stream.threads",
 }
 _PREFIX = "ksql.streams."
+OF_INSTANCE = {
+    "num.stream.threads": "processing_threads",
+    "num.standby.replicas": "standby_replicas",
+    "session.timeout.ms": "session_timeout_ms",
+    "group.protocol": "group_protocol",
+}
+"""Properties of Kafka Streams that count for a whole instance, and the settings that they are."""
+OF_SHARING = OF_INSTANCE.keys() - {"num.stream.threads"}
+"""Those for instances that share a log."""
+_RACKS = "which instance gets a task does not depend on racks"
+UNSUPPORTED = {
+    "acceptable.recovery.lag": "a task moves to an instance however old its copy of the state is, "
+    "and is processed when that is restored",
+    "max.warmup.replicas": "a task moves before its state is restored, without a warm-up replica; "
+    "num.standby.replicas keeps copies",
+    "probing.rebalance.interval.ms": "without warm-up replicas there is nothing to probe for",
+    "rack.aware.assignment.non_overlap_cost": _RACKS,
+    "rack.aware.assignment.strategy": _RACKS,
+    "rack.aware.assignment.tags": _RACKS,
+    "rack.aware.assignment.traffic_cost": _RACKS,
+}
+"""Properties of Kafka Streams for which there is nothing here, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +126,54 @@ _WHOLE = re.compile("-?[0-9]+")
 
 def known_property(name: str) -> Property:
     """The property of this name; raises StatementError where there is none."""
-    known = _BY_NAME.get(canonical_name(name))
+    canonical = canonical_name(name)
+    known = _BY_NAME.get(canonical)
     if known is None:
+        _explain(name, canonical)
         listed = "SHOW PROPERTIES lists what can be set."
         near = nearest(name, _BY_NAME)
         raise refusals.SETTING_MISSING(
             name=name, hint=listed if near is None else f"Did you mean '{near}'?"
         )
     return known
+
+
+def _explain(name: str, canonical: str) -> None:
+    """Refuse the properties of Kafka Streams that a session cannot set."""
+    if canonical in OF_INSTANCE:
+        hint = "Give it to `connect` among its properties, or to the server's configuration."
+        raise refusals.SETTING_OF_INSTANCE(name=name, hint=hint)
+    if canonical in UNSUPPORTED:
+        raise refusals.SETTING_UNSUPPORTED(name=name, reason=UNSUPPORTED[canonical])
+
+
+def shared_settings(
+    given: InstanceSettings | None, properties: Mapping[str, str]
+) -> InstanceSettings | None:
+    """The settings of an instance, with those among the properties for `connect`. Raises
+    StatementError for an invalid value."""
+    for name, text in properties.items():
+        canonical, value = canonical_name(name), str(text).strip()
+        base = given or InstanceSettings()
+        match canonical:
+            case "num.standby.replicas":
+                given = replace(base, standby_replicas=_number(canonical, value, least=0))
+            case "session.timeout.ms":
+                given = replace(base, session_timeout_ms=_number(canonical, value, least=1))
+            case "group.protocol":
+                allowed = "classic, consumer"
+                if value.lower() not in ("classic", "consumer"):
+                    raise refusals.SETTING_VALUE(value=value, known=canonical, allowed=allowed)
+                consumer = value.lower() == "consumer"
+                given = replace(base, group_protocol="consumer" if consumer else "classic")
+    return given
+
+
+def _number(name: str, value: str, *, least: int) -> int:
+    if not _WHOLE.fullmatch(value) or int(value) < least:
+        allowed = f"a whole number from {least} on"
+        raise refusals.SETTING_VALUE(value=value, known=name, allowed=allowed)
+    return int(value)
 
 
 def _checked(known: Property, value: str) -> str:

@@ -13,7 +13,13 @@ from millstream.historical.sealing import seal_streams
 from millstream.metrics.figures import EngineMetrics
 from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError
-from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.model.settings import (
+    OF_SHARING,
+    EngineSettings,
+    InstanceSettings,
+    canonical_name,
+    shared_settings,
+)
 from millstream.query.results import Result
 from millstream.query.session import Session
 from millstream.service.engine import Engine
@@ -121,9 +127,13 @@ def connect(
     ConflictError (E-LOG-OPEN) if this process has it open, CorruptionError if the file is not a
     database, and StatementError for an unknown property or an invalid Kafka client setting.
     """
-    session = Session()
-    for name, value in (properties or {}).items():
-        session.set(name, value)
+    session, properties = Session(), properties or {}
+    sharing = shared_settings(sharing, properties)
+    for name, value in properties.items():
+        if canonical_name(name) not in OF_SHARING:
+            session.set(name, value)
+        elif kafka is None:
+            raise StatementError(f"{name} is for instances that share a log on Kafka: give kafka")
     if kafka_settings and kafka is None:
         raise StatementError("kafka_settings are given, but no kafka")
     if sharing and kafka is None:

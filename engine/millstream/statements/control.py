@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from millstream.model.settings import canonical_name
+from millstream.model.settings import OF_INSTANCE, canonical_name
 from millstream.push.push_queries import PushQueries
 from millstream.query.results import Done
 from millstream.query.session import Session
 from millstream.statements import wordings
 from millstream_parser.statements import ControlQuery, DefineVariable, SetProperty
+
+NO_EFFECT = (
+    "This has no effect: the property counts for a whole instance. Give it to `connect` among its "
+    "properties, or to the server's configuration."
+)
 
 
 def set_property(statement: SetProperty | DefineVariable, session: Session) -> Done:
@@ -21,7 +26,8 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
             return Done(f"Successfully unset local property '{name}'.")
         case SetProperty(name, str(value)):
             canonical, checked = session.set(name, value)
-            return Done(f"Successfully changed local property '{canonical}' to '{checked}'.")
+            done = f"Successfully changed local property '{canonical}' to '{checked}'."
+            return Done(f"{done} {NO_EFFECT}" if canonical in OF_INSTANCE else done)
         case DefineVariable(name, None):
             if session.variables.pop(name, None) is None:
                 return Done(f"Cannot find variable with name '{name}'", changed=False)

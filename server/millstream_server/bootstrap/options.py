@@ -176,6 +176,10 @@ WITHOUT_EFFECT = frozenset(
         "poll.ms",
         "probing.rebalance.interval.ms",
         "query.stream.disconnect.check",
+        "rack.aware.assignment.non_overlap_cost",
+        "rack.aware.assignment.strategy",
+        "rack.aware.assignment.tags",
+        "rack.aware.assignment.traffic_cost",
         "window.size.ms",
     )
 )

@@ -78,6 +78,19 @@ ROWS = (
         {"name": "nothing"},
     ),
     Refused(
+        "SET «'ksql.streams.num.standby.replicas'»='1';",
+        "model.SETTING_OF_INSTANCE",
+        {"name": "ksql.streams.num.standby.replicas"},
+    ),
+    Refused(
+        "SET «'probing.rebalance.interval.ms'»='1';",
+        "model.SETTING_UNSUPPORTED",
+        {
+            "name": "probing.rebalance.interval.ms",
+            "reason": "without warm-up replicas there is nothing to probe for",
+        },
+    ),
+    Refused(
         "CREATE TABLE x AS «SELECT k, COUNT(*) AS c FROM plain GROUP BY k»;",
         "model.VALUE_FORMAT_CLAUSE",
         {"sources": "PLAIN", "format": "KAFKA", "clause": "GROUP BY"},
