@@ -128,9 +128,9 @@ class QueryRunner(Generic[Batch]):
             if self.holding.shared and self.retry_state.failures < DOUBTS:
                 self._retry(now, error)
             else:
-                self.fail(cause(self.log, self.spec.topics, error))
+                self.fail(cause(self.log, self.spec.topics, error, self.spec.after_growth))
         except Exception as error:
-            self.fail(cause(self.log, self.spec.topics, error))
+            self.fail(cause(self.log, self.spec.topics, error, self.spec.after_growth))
         return True
 
     def _follow(self, now: int) -> bool:
@@ -180,7 +180,7 @@ class QueryRunner(Generic[Batch]):
         if self.state is QueryState.OPENING:
             self._open(now)
             return True
-        check_seen(self.log, self.topics)
+        check_seen(self.log, self.topics, self.spec.after_growth)
         if self.state is QueryState.RESTORING:
             return self._restore()
         return None
@@ -192,7 +192,7 @@ class QueryRunner(Generic[Batch]):
         owned = self.holding.open
         if owned and (not self.spec.transient or self.spec.repartitions):
             self.collector.open()
-        check_topics(self.log, self.spec.topics if owned else ())
+        check_topics(self.log, self.spec.topics if owned else (), self.spec.after_growth)
         self.reader = self.log.reader()
         inputs = () if self.spec.transient else self.runners.inputs_of(owned)
         self.committed = dict(self.log.positions(self.spec.group, inputs)) if inputs else {}

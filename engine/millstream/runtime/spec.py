@@ -114,6 +114,25 @@ class QuerySpec(Generic[Batch]):
         named = made_for | {self.group}
         return Subscription(read, named, self.priority, self.users_functions)
 
+    def after_growth(self, topic: str) -> str:
+        """What to do when a topic has another number of partitions than the query was made for."""
+        readers = [executor for executor in self.executors if topic in executor.inputs]
+        if topic in self.repartitions or any(topic == one.changelog for one in self.executors):
+            why = "It is an internal topic, of which each partition belongs to one task."
+        elif any(executor.changelog for executor in readers):
+            why = (
+                "The state of a task is that of the keys of its partition, and keys have moved to "
+                "other partitions."
+            )
+        elif readers:
+            why = "The query has a task for each partition that there was, and none for the others."
+        else:
+            why = "The query writes each key to one partition, and keys have moved to others."
+        return (
+            f"{why} End it (TERMINATE {self.query_id}, or DROP of its sink, which keeps the topic)"
+            " and create it again, with 'auto.offset.reset' = 'earliest' to read all that is retained."
+        )
+
 
 def _still() -> int:
     return 0
