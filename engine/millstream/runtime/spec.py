@@ -130,7 +130,7 @@ class QuerySpec(Generic[Batch]):
             why = "The query writes each key to one partition, and keys have moved to others."
         return (
             f"{why} End it (TERMINATE {self.query_id}, or DROP of its sink, which keeps the topic)"
-            " and create it again, with 'auto.offset.reset' = 'earliest' to read all that is retained."
+            " and create it again, with 'auto.offset.reset' = 'earliest' to read what is retained."
         )
 
 

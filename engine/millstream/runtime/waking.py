@@ -14,8 +14,8 @@ def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
         return query.retry_state.retry_at
     times = [query.commit_due()] if query.dirty else []
     if not query.dirty and (closing := query.closing.due_at(query.last_commit)) is not None:
-        # When it is over, records or responses are awaited.
-        times.append(closing if closing > now else now + query.settings.await_poll_ms)
+        # When it is over, other instances or senders are not idle yet.
+        times.append(closing if closing > now else now + query.settings.lag_interval_ms)
     poll = query.settings.await_poll_ms if query.awaiting else query.settings.idle_poll_ms
     if poll is not None:
         times.append(now + poll)
