@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,8 +15,13 @@ import pytest
 from millstream import Database, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
-from millstream.runtime.spec import Step
+from millstream.runtime.idle_closing import IdleClosing
+from millstream.runtime.spec import ExecutorSpec, QuerySpec, Step
+from millstream.runtime.subtopology_runners import SubTopologyRunners
+from millstream.runtime.tasks import Task, TaskId
 from millstream.service.execution import open_engine
+from tests.simulation.pure import Disk, PureExecutor
+from tests.unit.runtime.queries import COUNT, REKEY
 
 IDLE_MS = 1_000
 START_MS = 1_700_000_000_000
@@ -360,3 +367,32 @@ def test_not_in_order_of_arrival() -> None:
         made.db.execute("SET 'millstream.input.order' = 'arrival';")
         with pytest.raises(StatementError, match="cannot close windows when it is idle"):
             made.db.execute(f"CREATE TABLE o AS {COUNTS.format(window=TUMBLING)};")
+
+
+def test_windows_behind_rows_that_others_may_hold_back_do_not_close() -> None:
+    """Only while all tasks of the sub-topology before are open here."""
+    jobs = (replace(REKEY, changelog="before"), COUNT)
+    executors = tuple(
+        ExecutorSpec(
+            PureExecutor(job, 2, Disk(), Random(1), 0.0),
+            job.inputs,
+            2,
+            outputs=(job.target,),
+            holds_results=True,
+        )
+        for job in jobs
+    )
+    spec = QuerySpec(
+        "Q", "Q", executors, repartitions=frozenset({"rep"}), idle_window_close_ms=IDLE_MS
+    )
+    runners = SubTopologyRunners[Any](spec)
+    before, behind = runners
+    idle = IdleClosing(spec, runners)
+    behind.open_windows = True
+    before.tasks = {0: Task(TaskId(0, 0))}
+    assert idle.due_at(5) is None
+    before.tasks |= {1: Task(TaskId(0, 1))}
+    assert idle.due_at(5) == 5 + IDLE_MS
+    before.tasks.clear()
+    before.open_windows, behind.open_windows = True, False
+    assert idle.due_at(5) == 5 + IDLE_MS, "nothing comes before it"
