@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -18,11 +18,11 @@ from millstream.executor.exchange_read import (
     ChannelWatermark,
     Slot,
     Unpacked,
-    constant,
     slot_of,
 )
 from millstream.executor.order import Ints, Ordered, Segment, order_rows
-from millstream.formats.codec import DecodeSpec, decode
+from millstream.executor.source_reader import Rows, SourceReader
+from millstream.formats.codec import DecodeSpec
 from millstream.log.log import Fetched
 from millstream.model.batch import HEADERS, MOMENT, PART, ROWTIME, SEQ
 from millstream.model.event_time import END, NEVER
@@ -71,15 +71,6 @@ class Decoder:
         return int(self.moments[0]) if len(self.moments) else END
 
 
-@dataclass(frozen=True, slots=True)
-class _Typed:
-    """The rows of one input. The rows of each partition end before `ends`."""
-
-    table: pa.Table
-    ends: Sequence[int]
-    problems: tuple[Problem, ...] = field(default=())
-
-
 def decode_spec(source_input: SourceInput) -> DecodeSpec:
     """Decodes the records of a source into the columns of its Read node."""
     read = source_input.read
@@ -98,7 +89,7 @@ def decode_spec(source_input: SourceInput) -> DecodeSpec:
 def take_in(
     con: duckdb.DuckDBPyConnection,
     sub: SubTopology,
-    specs: Sequence[DecodeSpec | None],
+    readers: Sequence[SourceReader | None],
     inputs: Sequence[Fetched[pa.Table]],
     marks: Mapping[Slot, ChannelWatermark],
     moved: Unpacked,
@@ -107,19 +98,19 @@ def take_in(
 ) -> Decoder:
     """Decode and order what was fetched, by arrival or by event time; rows that are held back are
     left out of `consumed`."""
-    typed: list[_Typed] = []
+    typed: list[Rows] = []
     segments: list[Segment] = []
     origin: list[_Origin] = []
     ranks = tie_ranks(sub)
     width = max([1, *channels_of(sub).values()])
-    for index, (source, spec) in enumerate(zip(sub.inputs, specs, strict=True)):
+    for index, (source, reader) in enumerate(zip(sub.inputs, readers, strict=True)):
         own = [item for item in inputs if item.topic == source.topic]
         slots = [slot_of(sub, index, item.partition) for item in own]
         arrived = [
             Arrived(item, slot, marks.get(slot, ChannelWatermark()))
             for item, slot in zip(own, slots, strict=True)
         ]
-        read = _read(con, source, spec, arrived, moved, by_arrival=by_arrival)
+        read = _read(con, source, reader, arrived, moved, by_arrival=by_arrival)
         typed.append(read)
         carried = _carried(marks, index, len(sub.inputs))
         moments = read.table[MOMENT if by_arrival else ROWTIME].to_numpy()
@@ -140,6 +131,9 @@ def take_in(
     ordered = order_rows(segments, together=_aligned(sub))
     taken = _finish(typed, origin, ordered)
     moved.passed(taken.consumed)
+    for reader in readers:
+        if reader is not None:
+            reader.passed(taken.consumed)
     return taken
 
 
@@ -186,26 +180,19 @@ def _aligned(sub: SubTopology) -> bool:
 def _read(
     con: duckdb.DuckDBPyConnection,
     source: SourceInput | RepartitionInput,
-    spec: DecodeSpec | None,
+    reader: SourceReader | None,
     arrived: Sequence[Arrived],
     moved: Unpacked,
     *,
     by_arrival: bool,
-) -> _Typed:
+) -> Rows:
     if isinstance(source, RepartitionInput):
-        return _Typed(*moved.rows(source, arrived, moments=by_arrival))
-    assert spec is not None
-    fetched = [item.fetched for item in arrived]
-    raw = pa.concat_tables(
-        [item.batch.append_column(PART, constant(item.partition, item.count)) for item in fetched]
-    )
-    decoded = decode(con, raw, spec, source.topic, PART)
-    parts = decoded.table[PART].to_numpy()
-    ends = np.searchsorted(parts, [item.partition for item in fetched], side="right")
-    return _Typed(decoded.table, ends.tolist(), tuple(decoded.problems))
+        return Rows(*moved.rows(source, arrived, moments=by_arrival), ())
+    assert reader is not None
+    return reader.read(con, [item.fetched for item in arrived])
 
 
-def _finish(typed: Sequence[_Typed], origin: Sequence[_Origin], ordered: Ordered) -> Decoder:
+def _finish(typed: Sequence[Rows], origin: Sequence[_Origin], ordered: Ordered) -> Decoder:
     tables: list[pa.Table] = []
     offsets: list[Any] = []
     consumed: dict[tuple[str, int], int] = {}

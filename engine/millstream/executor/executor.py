@@ -16,6 +16,7 @@ from millstream.executor.decode import Decoder, decode_spec, take_in
 from millstream.executor.exchange_read import Unpacked
 from millstream.executor.execution import Ready, output_of, ready, run_steps
 from millstream.executor.problems import failed_rows, late_rows, refuse_fatal, stopped
+from millstream.executor.source_reader import Sharing, SourceReader
 from millstream.executor.upkeep import Upkeep
 from millstream.formats.codec import EncodeSpec
 from millstream.functions.function import Catalogue
@@ -58,7 +59,8 @@ class DuckDBExecutor:
     are compacted. `by_arrival`: order records by the arrival numbers of the log instead of their
     event times; output records keep the number of the record that caused them. `moments`: rows that
     move always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
-    records, because no task reads them before the commit.
+    records, because no task reads them before the commit. `sharing`: decode together with other
+    queries that read the same records.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class DuckDBExecutor:
         by_arrival: bool = False,
         moments: bool = False,
         held: bool = False,
+        sharing: Sharing | None = None,
     ) -> None:
         self._by_arrival = by_arrival
         self._moments = moments or by_arrival
@@ -95,8 +98,11 @@ class DuckDBExecutor:
         self._upkeep = Upkeep(self._session, program.upkeep)
         self._compaction = Compaction(self._session, pace)
         self._work = store.cursor()
-        self._decode = tuple(
-            decode_spec(item) if isinstance(item, SourceInput) else None for item in sub.inputs
+        self._readers = tuple(
+            SourceReader(item.topic, decode_spec(item), sharing)
+            if isinstance(item, SourceInput)
+            else None
+            for item in sub.inputs
         )
         self._encode = _encode_spec(sub.root) if isinstance(sub.root, Write) else None
         self._written: dict[str, list[pa.Table]] = {}
@@ -118,6 +124,9 @@ class DuckDBExecutor:
     def open(self, partition: int) -> int:
         """See `runtime.ports.Executor`."""
         self._open.add(partition)
+        for reader in self._readers:
+            if reader is not None:
+                reader.open(partition)
         self._marks.reread()
         if not self._session.tables:
             return 0
@@ -158,7 +167,7 @@ class DuckDBExecutor:
         taken = take_in(
             self._work,
             self._sub,
-            self._decode,
+            self._readers,
             inputs,
             self._marks.known(),
             self._moved,
@@ -254,9 +263,15 @@ class DuckDBExecutor:
         self._marks.discard()
         self._moved.forget()
         self._open.clear()
+        for reader in self._readers:
+            if reader is not None:
+                reader.forget()
 
     def close(self) -> None:
         """See `runtime.ports.Executor`."""
+        for reader in self._readers:
+            if reader is not None:
+                reader.close()
         self._session.close()
         self._work.close()
 

@@ -119,6 +119,24 @@ ENGINE: tuple[Family, ...] = (
         "The most queries in one round.",
         lambda m: m.instance.largest_round,
     ),
+    of_engine(
+        "shared_records_decoded_total",
+        "counter",
+        "Records decoded where several queries read the same ones.",
+        lambda m: m.instance.decoded,
+    ),
+    of_engine(
+        "shared_records_reused_total",
+        "counter",
+        "Records that a query did not decode, because another one had.",
+        lambda m: m.instance.reused,
+    ),
+    of_engine(
+        "shared_decoded_bytes",
+        "gauge",
+        "Decoded records that are kept for queries that have yet to read them.",
+        lambda m: m.instance.decoded_bytes,
+    ),
 )
 QUERY: tuple[Family, ...] = (
     Numbers(

@@ -166,12 +166,17 @@ class InstanceMetrics:
     """What the queries of an instance share. `waiting`: the queries that wait for a thread now.
     `rounds`: how often queries were committed together, and how long that took in nanoseconds;
     `round_commits`: the commits of queries in these rounds; `largest_round`: the most in one. On
-    Kafka queries commit one by one, so there are no rounds."""
+    Kafka queries commit one by one, so there are no rounds. `decoded`: records decoded where
+    several queries read the same ones; `reused`: records that a query did not decode, because
+    another one had; `decoded_bytes`: the size of what is kept for that."""
 
     waiting: int = 0
     rounds: Durations = field(default_factory=Durations)
     round_commits: int = 0
     largest_round: int = 0
+    decoded: int = 0
+    reused: int = 0
+    decoded_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from millstream.metrics.process import process_metrics
 from millstream.metrics.sampling import SECOND_NS, WHOLE, Sampler, Samples, rates, restoration
 from millstream.push.push_queries import PushQueries
 from millstream.queries.processing_log import ProcessingLog
+from millstream.queries.registry import QueryRegistry
 from millstream.queries.statuses import activity, statuses, statuses_at
-from millstream.runtime.spec import CommitRounds, QueryState, QueryStatus, SubTopologyStatus
+from millstream.runtime.spec import QueryState, QueryStatus, SubTopologyStatus
 
 
 class Metrics:
@@ -86,7 +87,7 @@ class Metrics:
                 for watch in tuple(self._historical.backfills)
                 for stage in watch.stages()
             ),
-            instance=_instance(registry.driver.waiting, registry.runtime.rounds),
+            instance=_instance(registry),
         )
 
     def _per_client(self, query: QueryMetrics) -> list[QueryMetrics]:
@@ -101,8 +102,17 @@ class Metrics:
         return query_metrics(status, samples, self._processing_log.counts(status.query_id))
 
 
-def _instance(waiting: int, rounds: CommitRounds) -> InstanceMetrics:
-    return InstanceMetrics(waiting, rounds.took, rounds.commits, rounds.largest)
+def _instance(registry: QueryRegistry) -> InstanceMetrics:
+    rounds, decoded = registry.runtime.rounds, registry.decoded
+    return InstanceMetrics(
+        registry.driver.waiting,
+        rounds.took,
+        rounds.commits,
+        rounds.largest,
+        decoded.decoded,
+        decoded.reused,
+        decoded.bytes,
+    )
 
 
 def query_metrics(

@@ -83,6 +83,9 @@ class EngineSettings:
     these run at once; functions that wait for long delay only each other."""
     max_batch_records: int = 200_000
     """Records handed to one run of a query, over all partitions."""
+    decoded_bytes: int = 64 << 20
+    """Decoded records kept for other queries that read the same topic; with 0, each query decodes
+    for itself."""
     commit_interval_ms: int = 200
     """The commit interval of queries created without commit.interval.ms."""
     command_topic: str = "_millstream_commands"

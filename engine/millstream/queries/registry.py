@@ -11,6 +11,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.ddl.environment import Environment
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.ddl.topics import PlannedTopics
+from millstream.executor.decode_cache import DecodeCache
 from millstream.functions.function import Catalogue
 from millstream.log.log import Topic, WatchedLog
 from millstream.model.problem import Problem
@@ -50,9 +51,9 @@ class QueryRegistry:
     """What the statements define, and what of it runs in this process. It changes under the
     driver's lock.
 
-    `shared`: whether other instances work on the log at the same time. `report`: adds problems of a
-    query to the processing log. `restoring`: restores and follows state in the background, if the
-    log is shared.
+    `decoded`: what the queries have decoded for one another. `shared`: whether other instances work
+    on the log at the same time. `report`: adds problems of a query to the processing log.
+    `restoring`: restores and follows state in the background, if the log is shared.
     """
 
     log: WatchedLog[pa.Table]
@@ -61,6 +62,7 @@ class QueryRegistry:
     functions: Catalogue
     runtime: Runtime[pa.Table]
     driver: Driver
+    decoded: DecodeCache
     restoring: Restoring | None
     report: Callable[[str, Sequence[Problem]], None]
     shared: bool

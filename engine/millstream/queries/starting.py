@@ -13,6 +13,7 @@ from millstream.ddl import topologies, wordings
 from millstream.ddl.topics import PlannedTopics
 from millstream.ddl.topologies import partitions_of
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.source_reader import Sharing
 from millstream.functions.function import Catalogue
 from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Log, Outcome, Topic, TopicPartition, Writer
@@ -179,6 +180,11 @@ def executors(
     noted = {topic.name: topic for topic in registry.topics.get(topology.query_id, ())}
     fatal = fatal_problems(properties)
     by_arrival = takes_by_arrival(registry.log, topology, properties)
+    sources = {item.topic for sub in topology.subtopologies for item in sub.inputs}
+    # Push queries have no topics noted.
+    unknown = sources - noted.keys() - internal.keys()
+    read = noted | dict(registry.log.describe(unknown) if unknown else {})
+    sharing = Sharing(registry.decoded, {topic.name: topic.id for topic in read.values()})
     specs: list[ExecutorSpec[pa.Table]] = []
     register_plan(registry.store, registry.functions, topology)
     with ExitStack() as opened:
@@ -204,6 +210,7 @@ def executors(
                 fatal=fatal,
                 by_arrival=by_arrival,
                 held=held,
+                sharing=sharing,
             )
             opened.callback(executor.close)
             inputs = tuple(item.topic for item in sub.inputs)

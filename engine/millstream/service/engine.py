@@ -13,6 +13,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.cluster.cluster import CLIENT_IDENTITY, Cluster
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.commands import CommandLog
+from millstream.executor.decode_cache import DecodeCache
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.historical.historical import Historical
@@ -120,6 +121,7 @@ class Engine:
             functions,
             self.runtime,
             self.driver,
+            DecodeCache(self.settings.decoded_bytes),
             self.restoring,
             self.processing_log.add,
             self.shared,

@@ -46,6 +46,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("millstream.duckdb.threads", _C, "1", "DuckDB's threads for batch work.", 1_024),
     Option("millstream.functions.threads", _C, "2", "Threads for functions in Python.", 1_024),
     Option("millstream.batch.max.records", _C, "200000", "Records of a query's run.", 100e6),
+    Option(
+        "millstream.decoded.max.bytes",
+        _B,
+        "64MiB",
+        "Decoded records kept for other queries.",
+        4 << 30,
+    ),
     Option("millstream.push.buffer.max.bytes", _B, "1MiB", "Unread rows of a push query.", 4 << 30),
     Option("millstream.snapshot.statements", _C, "50", "Statements between snapshots.", 1e6),
     Option(

@@ -73,6 +73,7 @@ def open_database(config: ServerConfig) -> Database:
             threads=config.count("millstream.duckdb.threads"),
             function_threads=config.count("millstream.functions.threads"),
             max_batch_records=config.count("millstream.batch.max.records"),
+            decoded_bytes=config.count("millstream.decoded.max.bytes"),
             processing_rows=config.flag("ksql.logging.processing.rows.include"),
             snapshot_commands=config.count("millstream.snapshot.statements"),
             spark_master=config.text("spark.master"),
