@@ -35,6 +35,7 @@ STAGES = {
     "millstream.statements.row_inserts:RowInserts.insert": "insert",
     "millstream.log.ahead:AheadReader.begin": "fetch",
     "millstream.log.ahead:AheadReader.read": "fetch",
+    "millstream.log.embedded:EmbeddedLog._read_tables": "fetch",
     "millstream.executor.source_reader:SourceReader.read": "decode",
     "millstream.executor.exchange_read:Unpacked.rows": "decode",
     f"{EXECUTOR}:take_in": "order",

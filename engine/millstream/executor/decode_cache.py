@@ -22,8 +22,8 @@ from millstream.formats.codec import DecodeSpec
 
 MAX_BYTES = 64 << 20
 CLAIM = 1 << 15
-"""A reader decodes about so many records at a time, so that another thread can decode the next
-ones."""
+"""A reader decodes at least so many records at a time, and then leaves other partitions to other
+threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,15 @@ class DecodeCache:
             kept.positions[reader] = UNKNOWN
             kept.left_behind.discard(reader)
 
-    def forget(self, group: Group, reader: object) -> None:
-        """Note that a reader reads no partition any more."""
+    def forget(self, group: Group, reader: object, but: Collection[int] = ()) -> None:
+        """Note that a reader reads no partition any more, but for these."""
         with self._changed:
-            self._forget(group, reader)
+            self._forget(group, reader, but)
 
-    def _forget(self, group: Group, reader: object) -> None:
+    def _forget(self, group: Group, reader: object, but: Collection[int] = ()) -> None:
         for partition, kept in list(group.partitions.items()):
+            if partition in but:
+                continue
             kept.positions.pop(reader, None)
             kept.left_behind.discard(reader)
             self._drop(kept)
@@ -248,15 +250,11 @@ class DecodeCache:
 
 
 def _first(parts: Sequence[Part]) -> Sequence[Part]:
-    """The first of these parts, about `CLAIM` records."""
+    """The first of these parts, together at least `CLAIM` records. They are not divided: each is
+    also fetched by the thread that decodes it."""
     chosen: list[Part] = []
-    left = CLAIM
     for part in parts:
-        if left <= 0:
+        chosen.append(part)
+        if sum(one.stop - one.first for one in chosen) >= CLAIM:
             break
-        stop = min(part.stop, part.first + max(left, CLAIM // 4))
-        # A small rest would cost a call of its own.
-        stop = part.stop if part.stop - stop < CLAIM // 2 else stop
-        chosen.append(Part(part.partition, part.first, stop))
-        left -= stop - part.first
     return chosen

@@ -75,7 +75,7 @@ class Unpacked:
         schema = _schema(source, moments=moments)
         pieces, counts = [], []
         for item in arrived:
-            batch, count = item.fetched.batch, 0
+            batch, count = item.fetched.records(), 0
             for offset, blob in zip(batch["offset"].to_pylist(), batch["value"], strict=True):
                 rows = self._unpacked(item, offset, blob, schema)
                 piece = rows.slice(item.mark.done) if offset == item.mark.offset else rows

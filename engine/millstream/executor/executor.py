@@ -99,7 +99,7 @@ class DuckDBExecutor:
         self._compaction = Compaction(self._session, pace)
         self._work = store.cursor()
         self._readers = tuple(
-            SourceReader(item.topic, decode_spec(item), sharing)
+            SourceReader(item.topic, decode_spec(item), sharing, sub.partitions)
             if isinstance(item, SourceInput)
             else None
             for item in sub.inputs

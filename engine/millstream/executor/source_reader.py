@@ -44,10 +44,16 @@ class Sharing:
 class SourceReader:
     """One input of one query. What it returns does not depend on what other queries read."""
 
-    def __init__(self, topic: str, spec: DecodeSpec, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self, topic: str, spec: DecodeSpec, sharing: Sharing | None = None, partitions: int = 0
+    ) -> None:
+        """`partitions`: how many it will read, as far as is known before any is opened. Queries
+        that start together share from the first record on."""
         self._topic = topic
         self._spec = spec
         self._cache: DecodeCache | None = None
+        self._expected = range(partitions)
+        self._opened: set[int] = set()
         if sharing is not None and sharing.topic_ids.get(topic):
             self._cache = sharing.cache
             self._group = sharing.cache.join(
@@ -56,10 +62,13 @@ class SourceReader:
                 self,
                 frozenset(name for _, name in spec.columns),
             )
+            for partition in range(partitions):
+                self._cache.open(self._group, self, partition)
 
     def open(self, partition: int) -> None:
         """Note that a partition will be read."""
         if self._cache is not None:
+            self._opened.add(partition)
             self._cache.open(self._group, self, partition)
 
     def passed(self, consumed: Mapping[tuple[str, int], int]) -> None:
@@ -71,8 +80,9 @@ class SourceReader:
 
     def forget(self) -> None:
         """Note that the open partitions are not read any more."""
+        self._opened.clear()
         if self._cache is not None:
-            self._cache.forget(self._group, self)
+            self._cache.forget(self._group, self, self._expected)
 
     def close(self) -> None:
         """Leave the other readers; idempotent."""
@@ -83,22 +93,30 @@ class SourceReader:
         """Decode batches, in the order of their partitions."""
         full = [item for item in fetched if item.count]
         cache = self._cache
+        if cache is not None and self._expected:
+            # Some of those that were expected may be read by other instances.
+            self._expected = range(0)
+            cache.forget(self._group, self, self._opened)
         if cache is None or not cache.shared(self._group, self, [one.partition for one in full]):
             return self._alone(con, fetched)
-        records = {item.partition: item.batch for item in full}
-        parts = [Part(i.partition, i.batch["offset"][0].as_py(), i.next_offset) for i in full]
+        by_partition = {item.partition: item for item in full}
+        parts = [Part(item.partition, _first(item), item.next_offset) for item in full]
+        records: dict[int, pa.Table] = {}
 
         def decoded(claimed: Sequence[Part], names: Collection[str]) -> Sequence[DecodedBatch]:
+            for part in claimed:
+                if part.partition not in records:
+                    records[part.partition] = by_partition[part.partition].records()
             return self._batches(con, claimed, names, records)
 
         found = cache.read(self._group, self, parts, decoded)
         if not _complete(full, found):
             # Not the same records at the same offsets: the topic was replaced meanwhile.
             return self._alone(con, fetched)
-        return self._joined(fetched, dict(zip(records, found, strict=True)))
+        return self._joined(fetched, dict(zip(by_partition, found, strict=True)))
 
     def _alone(self, con: duckdb.DuckDBPyConnection, fetched: Sequence[Fetched[pa.Table]]) -> Rows:
-        raw = pa.concat_tables([_labelled(item.batch, item.partition) for item in fetched])
+        raw = pa.concat_tables([_labelled(item.records(), item.partition) for item in fetched])
         found = decode(con, raw, self._spec, self._topic, PART)
         ends = _ends(found.table, [item.partition for item in fetched])
         return Rows(found.table, ends, found.problems)
@@ -163,6 +181,14 @@ def _complete(
     """Whether each record is there once."""
     counts = [sum(batch.records for batch in batches) for batches in found]
     return counts == [item.count for item in fetched]
+
+
+def _first(fetched: Fetched[pa.Table]) -> int:
+    """The offset of the first record."""
+    if fetched.later is not None:
+        return fetched.next_offset - fetched.count
+    found: int = fetched.batch["offset"][0].as_py()
+    return found
 
 
 def _labelled(records: pa.Table, partition: int) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
 
@@ -15,8 +15,13 @@ class AheadReader:
     """Fetches more than requested and returns the rest on the next read. The log must have a record
     at every offset and report the ends of several partitions as of one moment."""
 
-    def __init__(self, log: Log[pa.Table]) -> None:
+    def __init__(
+        self, log: Log[pa.Table], large: Callable[[str, int, int, int], Fetched[pa.Table]]
+    ) -> None:
+        """`large`: as `Log.read`, for reads that cost what they bring; their records may be read
+        `later`."""
         self._log = log
+        self._large = large
         self._direct = DirectReader(log)
         self._kept: dict[TopicPartition, Fetched[pa.Table]] = {}
         self._ends: Mapping[TopicPartition, int] = {}
@@ -54,7 +59,7 @@ class AheadReader:
         topic_partition = (topic, partition)
         if max_records >= AHEAD:
             self._kept.pop(topic_partition, None)
-            return self._log.read(topic, partition, offset, max_records)
+            return self._large(topic, partition, offset, max_records)
         kept = self._kept.get(topic_partition)
         first = -1 if kept is None else offset - (kept.next_offset - kept.count)
         gone = offset < self._log.start_offset(topic, partition)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -65,6 +66,8 @@ class EmbeddedLog:
         self._lock = threading.RLock()
         self._watchers = Watchers()
         self._closed = False
+        self._record_bytes: dict[TopicPartition, int] = {}
+        """The average size of the records that were last read from the tables."""
         with self._file.cursor() as cursor:
             tables.prepare(cursor, path)
             self._contents.load(cursor)
@@ -158,6 +161,8 @@ class EmbeddedLog:
             with self._file.change() as cursor:
                 tables.drop_topic(cursor, stored)
             self._contents.forget_topic(name)
+            for partition in range(stored.topic.partitions):
+                self._record_bytes.pop((name, partition), None)
         self._watchers.call(changed(name))
 
     def topic(self, name: str) -> Topic | None:
@@ -188,33 +193,57 @@ class EmbeddedLog:
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """See `Log`. Recent records are read from memory, without a copy."""
+        fetched = self.read_later(topic, partition, offset, max_records)
+        if fetched.later is None:
+            return fetched
+        batch = fetched.later()
+        return replace(fetched, batch=batch, bytes=batch.nbytes, later=None)
+
+    def read_later(
+        self, topic: str, partition: int, offset: int, max_records: int
+    ) -> Fetched[pa.Table]:
+        """As `read`, but records that are not in memory are left to be read by the caller, if their
+        size can be estimated from earlier reads: queries may have decoded them for each other."""
         with self._lock:
             stored = self._stored(topic, partition)
             end = stored.ends[partition]
             check_offset(topic, partition, offset, stored.starts[partition], end)
             stop = min(offset + max(max_records, 0), end)
             batch = self._contents.recent(topic, partition, offset, stop)
-        if batch is None:
+        later, size = None, self._record_bytes.get((topic, partition))
+        if batch is None and stop > offset and size is not None:
+            later = partial(self._read_tables, stored, partition, offset, stop)
+            batch = NO_NUMBERED_RECORDS if stored.topic.numbered else NO_RECORDS
+        elif batch is None:
             batch = self._read_tables(stored, partition, offset, stop)
-        return Fetched(topic, partition, batch, stop - offset, stop, stop == end, batch.nbytes)
+        size_all = batch.nbytes if later is None or size is None else size * (stop - offset)
+        return Fetched(
+            topic, partition, batch, stop - offset, stop, stop == end, size_all, later=later
+        )
 
     def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
         if stop <= first:
             return NO_NUMBERED_RECORDS if stored.topic.numbered else NO_RECORDS
+        found = self._read_segments(stored, partition, first, stop)
+        self._record_bytes[stored.topic.name, partition] = found.nbytes // found.num_rows
+        return found
+
+    def _read_segments(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
         name = stored.topic.name
         try:
             with self._file.cursor() as cursor:
                 return tables.read_records(cursor, stored, partition, first, stop)
-        except duckdb.CatalogException:
+        except duckdb.CatalogException as error:
             # The topic was deleted, or the segment truncated, since the check.
             check_offset(name, partition, first, self.start_offset(name, partition), stop)
-            raise
+            # Another topic has its name now.
+            raise reading_error(self._file.path, name, error) from error
         except duckdb.Error as error:
             raise reading_error(self._file.path, name, error) from error
 
     def reader(self, *, alone: bool = False) -> Reader[pa.Table]:
         """See `Log`."""
-        return AheadReader(self)
+        return AheadReader(self, self.read if alone else self.read_later)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""

@@ -61,6 +61,13 @@ class Fetched(Generic[Batch]):
     log are called when they have)."""
     until: int = NEVER
     """If this is not the end, the event time up to which all records have arrived nevertheless."""
+    later: Callable[[], Batch] | None = None
+    """Reads the records, which are not in `batch` then. Only readers of logs with a record at every
+    offset leave this to the caller, which may not need them."""
+
+    def records(self) -> Batch:
+        """The records; each call may read them. Raises what `Log.read` raises."""
+        return self.batch if self.later is None else self.later()
 
 
 @dataclass(frozen=True, slots=True)

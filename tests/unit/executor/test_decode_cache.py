@@ -311,3 +311,35 @@ def test_planted_bugs_are_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> No
         except Exception:
             return
     pytest.fail(f"{SEEDS} seeds do not find: {bug}")
+
+
+def test_queries_that_start_together_share_from_the_first_record_on() -> None:
+    """The first one reads before the others have opened what they will read."""
+    world = World(8, max_bytes=1 << 20)
+    partitions = len(world.topics[0])
+    sharing = Sharing(world.cache, {TOPIC: "id"})
+    readers = [SourceReader(TOPIC, SPEC, sharing, partitions) for _ in range(3)]
+    for reader in readers:
+        # What a query does before it opens its tasks.
+        reader.forget()
+    for reader in readers:
+        for partition in range(partitions):
+            reader.open(partition)
+        query = Query(reader, SourceReader(TOPIC, SPEC), 0, dict.fromkeys(range(partitions), 0))
+        run(world, query, 60)
+    assert (world.cache.decoded, world.cache.reused) == (total(world), 2 * total(world))
+    assert world.cache.bytes == 0
+
+
+def test_partitions_that_other_instances_read_keep_nothing() -> None:
+    world = World(9, max_bytes=1 << 20)
+    world.topics = [[*world.topics[0], *world.topics[1]][:2]] * 2
+    sharing = Sharing(world.cache, {TOPIC: "id"})
+    here, elsewhere = (SourceReader(TOPIC, SPEC, sharing, 2) for _ in range(2))
+    here.open(0)
+    here.open(1)
+    elsewhere.open(1)
+    twin = SourceReader(TOPIC, SPEC)
+    run(world, Query(elsewhere, twin, 0, {1: 0}), 60)
+    run(world, Query(here, twin, 0, {0: 0, 1: 0}), 60)
+    assert world.cache.bytes == 0
