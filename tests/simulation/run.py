@@ -16,28 +16,36 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.real import play_real
 from tests.simulation.scheduling import SchedulingMutant, play_scheduling
 from tests.simulation.scheduling_mutants import SCHEDULING_MUTANTS
+from tests.simulation.sharing import SharingMutant, play_sharing
+from tests.simulation.sharing_mutants import SHARING_MUTANTS
 from tests.simulation.world import RATES, Mutant, Verdict, play
 
 REAL_EVERY = 20
 FOLLOWING_EVERY = 4
 CLOSING_EVERY = 7
+AnyMutant = Mutant | SchedulingMutant | SharingMutant
 
 
-def play_seed(seed: int, mutant: Mutant | SchedulingMutant | None = None) -> Verdict:
+def play_seed(seed: int, mutant: AnyMutant | None = None) -> Verdict:
     """One seed; every twentieth runs SQL on DuckDB executors, and on the hosts of every fourth of
     the others, state is restored beside processing; every seventh has windows that close because
-    the query is idle. Each also plays the queries of one instance,
-    which threads take from the ready queue."""
+    the query is idle. Each also plays the queries of one instance, which threads take from the
+    ready queue, and the queries of several instances, each of which has one membership for all of
+    them."""
     if isinstance(mutant, FollowingMutant):
         return play_following(seed, mutant)
     if isinstance(mutant, ClosingMutant):
         return play_closing(seed, mutant)
     if isinstance(mutant, SchedulingMutant):
         return _scheduled(seed, mutant)
+    if isinstance(mutant, SharingMutant):
+        return _shared(seed, mutant)
     if mutant is not None:
         return play(seed, mutant)
     if (scheduled := _scheduled(seed)).complaints:
         return scheduled
+    if (shared := _shared(seed)).complaints:
+        return shared
     if seed % REAL_EVERY == 0:
         return play_real(seed)
     if seed % CLOSING_EVERY == 0:
@@ -49,7 +57,11 @@ def _scheduled(seed: int, mutant: SchedulingMutant | None = None) -> Verdict:
     return Verdict(seed, "scheduling", [*play_scheduling(seed, mutant)], 0, 0)
 
 
-def first_failure(seeds: range, mutant: Mutant | SchedulingMutant | None = None) -> Verdict | None:
+def _shared(seed: int, mutant: SharingMutant | None = None) -> Verdict:
+    return Verdict(seed, "sharing", play_sharing(seed, mutant), 0, 0)
+
+
+def first_failure(seeds: range, mutant: AnyMutant | None = None) -> Verdict | None:
     """The first seed that fails, if any does."""
     verdicts = (play_seed(seed, mutant) for seed in seeds)
     return next((verdict for verdict in verdicts if verdict.complaints), None)
@@ -57,11 +69,12 @@ def first_failure(seeds: range, mutant: Mutant | SchedulingMutant | None = None)
 
 def main() -> int:
     """Returns the exit code: 1 when a seed failed (with a mutant: when none did)."""
-    planted: dict[str, Mutant | SchedulingMutant] = {
+    planted: dict[str, AnyMutant] = {
         **MUTANTS,
         **FOLLOWING_MUTANTS,
         **CLOSING_MUTANTS,
         **SCHEDULING_MUTANTS,
+        **SHARING_MUTANTS,
     }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)

@@ -20,6 +20,7 @@ from millstream.log.checks import (
     closed,
 )
 from millstream.log.faults import Fault, SeededFaults, SimulatedCrash, no_effect, no_fault
+from millstream.log.fenced_rounds import RefusedCredentialError
 from millstream.log.log import (
     Appended,
     Batch,
@@ -40,7 +41,7 @@ from millstream.log.log import (
 )
 from millstream.log.membership import SoleMember
 from millstream.log.rounds import in_halves, one_by_one
-from millstream.log.simulated_group import Coordinator
+from millstream.log.simulated_group import Coordinator, MemberWriter, round_of_members
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import MillstreamError, UnavailableError
@@ -48,14 +49,13 @@ from millstream.model.errors import MillstreamError, UnavailableError
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[Batch]):
-    """What one writer commits. `admitted`: whether its group still accepts positions from it."""
+    """What one writer commits."""
 
     identity: str
     epoch: int
     group: str
     appended: Sequence[Appended[Batch]]
     positions: Mapping[TopicPartition, int]
-    admitted: Callable[[], bool]
 
 
 class SimulatedLog(Generic[Batch]):
@@ -317,22 +317,44 @@ class SimulatedLog(Generic[Batch]):
     """See `Log`."""
 
     def transact_all(self, participants: Sequence[Participant[Batch]]) -> list[Result]:
-        """See `Log`: one transaction for all, unless one of them is a member's."""
-        if not all(isinstance(each.writer, SimulatedWriter) for each in participants):
+        """See `Log`: one transaction for the members of one process, or for all if none is a
+        member's."""
+        members = [each.writer for each in participants if isinstance(each.writer, MemberWriter)]
+        if not members:
+            return self.commit(participants)
+        if len(members) < len(participants) or len({each.member.process for each in members}) > 1:
             return one_by_one(participants)
-        return in_halves(participants, self._attempt, lambda _: False)
+        return round_of_members(self, list(zip(members, participants, strict=True)))
 
-    def _attempt(self, participants: Sequence[Participant[Batch]]) -> Outcome:
-        return self.transact(
-            [
+    def commit(
+        self,
+        participants: Sequence[Participant[Batch]],
+        accepted: Callable[[], bool] = lambda: True,
+    ) -> list[Result]:
+        """One transaction for all, whose writers are of this log. `accepted`: whether the group
+        still accepts positions with the credential of the transaction."""
+
+        def attempt(some: Sequence[Participant[Batch]]) -> Outcome:
+            parts = [
                 each.writer.part(each.group, each.appended, each.positions)
-                for each in participants
+                for each in some
                 if isinstance(each.writer, SimulatedWriter)
             ]
+            return self.transact(parts, accepted)
+
+        return in_halves(
+            participants, attempt, lambda error: isinstance(error, RefusedCredentialError)
         )
 
-    def transact(self, parts: Sequence[Part[Batch]]) -> Outcome:
-        """Carry out a transaction of one writer or of several, for `SimulatedWriter`."""
+    def pause(self, name: str) -> None:
+        """A point at which the process may die, or be suspended while others continue."""
+        self._effect(name)
+
+    def transact(
+        self, parts: Sequence[Part[Batch]], accepted: Callable[[], bool] = lambda: True
+    ) -> Outcome:
+        """Carry out a transaction of one writer or of several, for `SimulatedWriter`; `accepted` as
+        of `commit`. Raises RefusedCredentialError, with nothing written, if it is not."""
         for part in parts:
             records = ((append.topic, append.partition) for append in part.appended)
             for topic, partition in [*part.positions, *records]:
@@ -347,10 +369,11 @@ class SimulatedLog(Generic[Batch]):
             self._add(part.appended, transaction)
         self._effect("transact.write")
         self._check_epochs(parts)
-        if not all(part.admitted() for part in parts if part.positions):
+        # The positions are pending already, so the next owner of a task waits for them.
+        if not accepted():
             for transaction in opened:
                 self._settle(transaction, Fate.ABORTED)
-            return Outcome.ABORTED
+            raise RefusedCredentialError("Simulated: the group has changed")
         self._effect("transact.positions")
         fault = self._fault("transact.commit")
         if fault is Fault.REQUEST_LOST:
@@ -441,7 +464,7 @@ class SimulatedWriter(Generic[Batch]):
     ) -> Part[Batch]:
         """The same transaction as a part of a larger one."""
         self._require_open()
-        return Part(self._identity, self._epoch, group, appended, positions, self._admitted)
+        return Part(self._identity, self._epoch, group, appended, positions)
 
     def close(self) -> None:
         """See `Writer`."""

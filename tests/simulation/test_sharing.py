@@ -1,0 +1,33 @@
+"""The simulation of one membership for several queries: it passes, it repeats itself, it strikes,
+and it notices planted bugs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.sharing import RATES, SharingWorld, play_sharing
+from tests.simulation.sharing_mutants import SHARING_MUTANTS
+
+
+def test_seeds_pass_and_every_fault_strikes() -> None:
+    stats: Counter[str] = Counter()
+    for seed in range(100):
+        world = SharingWorld(seed)
+        assert not world.run(), seed
+        stats += world.stats
+    assert not [name for name in RATES if not stats[name]]
+
+
+def test_a_seed_plays_the_same_each_time() -> None:
+    for seed in (3, 4, 17):
+        first, second = SharingWorld(seed), SharingWorld(seed)
+        first.run()
+        second.run()
+        assert (first.now, first.stats) == (second.now, second.stats)
+
+
+@pytest.mark.parametrize("name", sorted(SHARING_MUTANTS))
+def test_planted_bug_is_found(name: str) -> None:
+    assert any(play_sharing(seed, SHARING_MUTANTS[name]) for seed in range(1500)), name
