@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from millstream.log.kafka import member as member_module
+from millstream.log.kafka import instance_member as member_module
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Assignment, Lag, Member, Outcome
 from millstream.log.membership import SoleMember
@@ -142,7 +142,7 @@ def test_a_name_keeps_its_tasks_over_a_restart(party: Party, protocol: Protocol)
     one, two = party.join(protocol, "one"), party.join(protocol, "two")
     until(lambda: shared(one, two), one, two)
     mine, others = one.assignment().partitions, two.assignment()
-    one.close()
+    party.logs[0].close()
     again = party.join(protocol, "one")
     until(lambda: claims(again) == [mine])
     assert two.assignment() == others

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from millstream.log.kafka.backend import SWITCH
+from millstream.log.kafka.instance_member import InstanceMember
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.transactions import Transactions
@@ -103,30 +104,84 @@ def test_a_round_is_one_transaction(queries: Queries, commits: list[str]) -> Non
 
 def test_one_whose_assignment_is_lost_takes_nothing_from_the_others(queries: Queries) -> None:
     round_ = queries.round(0)
-    queries.members[3]._lose()
+    queries.members[3].hold(frozenset(), lost=True)
     results = queries.log.transact_all(round_)
     assert results == [COMMITTED] * 3 + [Outcome.ABORTED, COMMITTED]
     assert numbers(queries.log, queries.topic) == [0, 1, 2, 4]
     assert queries.positions() == [0, 1, 2, None, 4]
 
 
-def test_one_with_an_old_credential_is_found(queries: Queries) -> None:
-    """The process has not learned yet that its member was removed."""
+def test_an_old_credential_costs_a_second_attempt(
+    queries: Queries, commits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group has changed, and the process learns of it with the refusal: no query starts over,
+    and nothing is written twice."""
+    instance = queries.members[0].instance
+    old = instance.ask(None)
+    assert old is not None
+    change_group(queries)
+    asked: list[Any] = []
+    ask = InstanceMember.ask
+
+    def outdated(member: InstanceMember, refused: Any) -> Any:
+        asked.append(refused)
+        return old if refused is None else ask(member, refused)
+
+    monkeypatch.setattr(InstanceMember, "ask", outdated)
+    assert queries.log.transact_all(queries.round(0)) == [COMMITTED] * QUERIES
+    assert asked == [None, old]
+    assert len(commits) == 1
+    assert numbers(queries.log, queries.topic) == [*range(5)]
+    assert queries.positions() == [*range(5)]
+
+
+def test_a_process_that_is_no_member_any_more_commits_nothing(
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has not learned of it: its tasks are still assigned to it, as far as it knows."""
+    old = queries.members[0].instance.ask(None)
+    change_group(queries)
+    monkeypatch.setattr(InstanceMember, "ask", lambda *_: old)
     round_ = queries.round(0)
-    seat = round_[2].writer._seat  # type: ignore[attr-defined]
-    old = seat.ask()()
-    queries.members[2].close()
-    successor = queries.log.join(queries.groups[2], 1)
-    until(lambda: claims(successor) == ONE)
-    queries.members[2] = successor  # type: ignore[call-overload]
-    round_ = [queries.participant(number, number) for number in range(QUERIES)]
-    object.__setattr__(
-        round_[2].writer, "_seat", type(seat)(seat.group, lambda: lambda: old, seat.lease)
-    )
-    results = queries.log.transact_all(round_)
-    assert results == [COMMITTED] * 2 + [Outcome.ABORTED] + [COMMITTED] * 2
-    assert numbers(queries.log, queries.topic) == [0, 1, 3, 4]
-    assert queries.positions() == [0, 1, None, 3, 4]
+    assert queries.log.transact_all(round_) == [Outcome.ABORTED] * QUERIES
+    assert round_[0].writer.transact("query-0", [append(queries.topic, 7)], {}) is Outcome.ABORTED
+    with pytest.raises(UnavailableError, match="aborted"):
+        round_[0].writer.append([append(queries.topic, 8)])
+    large = queries.members[1].writer(queries.members[1].assignment().epoch, size=1)
+    place = {(queries.topic, 1): 9}
+    assert large.transact("query-1", [append(queries.topic, 9)], place) is Outcome.ABORTED
+    large.close()
+    assert numbers(queries.log, queries.topic) == []
+    assert queries.positions() == [None] * QUERIES
+
+
+def test_what_is_lost_with_the_refusal_is_not_tried_again(
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = queries.members[0].instance
+    old = instance.ask(None)
+    change_group(queries)
+    ask = InstanceMember.ask
+
+    def outdated(member: InstanceMember, refused: Any) -> Any:
+        if refused is None:
+            return old
+        queries.members[1].hold(frozenset(), lost=True)
+        return ask(member, refused)
+
+    monkeypatch.setattr(InstanceMember, "ask", outdated)
+    results = queries.log.transact_all(queries.round(0))
+    assert results == [COMMITTED, Outcome.ABORTED] + [COMMITTED] * 3
+    assert numbers(queries.log, queries.topic) == [0, 2, 3, 4]
+    assert queries.positions() == [0, None, 2, 3, 4]
+
+
+def change_group(queries: Queries) -> None:
+    """A new generation: this process takes part in one query more."""
+    member = queries.log.join("one-more", 1)
+    until(lambda: claims(member) == ONE)
+    member.close()
+    queries.log.forget_group("one-more")
 
 
 def test_one_whose_record_is_refused_fails_alone(queries: Queries) -> None:
@@ -203,7 +258,7 @@ def test_a_member_with_a_fault_keeps_no_result_from_the_others(queries: Queries)
     usurper = queries.log._open_transactions(0)
     fault = StatementError("no access to the group")
     writer: Any = round_[3].writer
-    writer._member = Faulty(writer._member, fault)
+    writer.member = Faulty(writer.member, fault)
     unknown = Outcome.UNKNOWN
     assert queries.log.transact_all(round_) == [unknown] * 3 + [fault, unknown]
     usurper.close()
@@ -213,8 +268,11 @@ class Faulty:
     """A member that has learned of a fault while its transaction was carried out."""
 
     def __init__(self, member: Any, fault: Exception) -> None:
-        self.holds = member.holds
+        self._member = member
         self._fault = fault
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._member, name)
 
     def assignment(self) -> None:
         raise self._fault

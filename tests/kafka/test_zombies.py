@@ -146,7 +146,7 @@ def test_one_that_was_thrown_out_while_joining_again(servers: str) -> None:
         topic, leases = party.topic(), f"{party.namespace}{GROUP}-leases"
         log.create_topic(Topic(leases, TASKS))
         with (
-            bystander(own, f"{party.namespace}{GROUP}", leases) as stopped,
+            bystander(own, f"{party.namespace}-instances", leases) as stopped,
             zombie(party, "classic", topic, TASKS // 2, "one") as late,
         ):
             late.hears("1")

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from millstream.log.kafka import member as module
-from millstream.log.kafka.member import KafkaMember
+from millstream.log.kafka import instance_member as module
+from millstream.log.kafka.instance_member import InstanceMember
+from millstream.log.kafka.member import KafkaMember, MemberContext
 from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 
@@ -47,18 +48,23 @@ def test_a_client_that_breaks_down_is_replaced(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "Consumer", Broken)
     monkeypatch.setattr(module, "member_of", lambda shown: "")
     monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.0)
-    member = KafkaMember(
-        "g",
-        "leases",
-        {},
-        lambda seat, size: pytest.fail("nothing is written"),
-        ProducerPool(lambda number: pytest.fail("nothing is written")),
-        PlainProducers({}, lambda place: None, lambda ends: None, 1.0),
-        lambda: None,
-        lambda: False,
-        NoLag(),  # type: ignore[arg-type]
-    )
+    instance = InstanceMember("instances", {}, lambda: False)
+    member = member_of(instance)
     assert Broken.again.wait(60)
     assert member.assignment().partitions == frozenset()
     member.close()
+    instance.close()
     assert Broken.lives == 2
+
+
+def member_of(instance: InstanceMember) -> KafkaMember:
+    """A query's part in it, which writes nothing."""
+    context = MemberContext(
+        instance,
+        "",
+        ProducerPool(lambda number: pytest.fail("nothing is written")),
+        PlainProducers({}, lambda place: None, lambda ends: None, 1.0),
+        lambda group, size: pytest.fail("nothing is written"),
+        lambda group: pytest.fail("nothing is written"),
+    )
+    return KafkaMember("g", "leases", context, lambda: None, NoLag())  # type: ignore[arg-type]

@@ -11,8 +11,14 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from millstream.log.fenced_rounds import RefusedCredentialError
 from millstream.log.kafka.producer_pool import ProducerPool
-from millstream.log.kafka.transactions import Entry, RefusedError, Transactions
+from millstream.log.kafka.transactions import (
+    Entry,
+    MemberCredential,
+    RefusedError,
+    Transactions,
+)
 from millstream.log.log import Outcome
 from millstream.model.errors import FencedError, StatementError, UnavailableError
 
@@ -39,6 +45,7 @@ class Brokers:
     fate: Fate = commits
     opened: list[int] = field(default_factory=list)
     carried: list[list[str]] = field(default_factory=list)
+    credentials: list[MemberCredential | None] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
     away: bool = False
 
@@ -58,13 +65,16 @@ class Fake:
         self._brokers = brokers
         self._number = number
 
-    def carry_out(self, entries: Sequence[Entry]) -> Outcome:
+    def carry_out(
+        self, entries: Sequence[Entry], credential: MemberCredential | None = None
+    ) -> Outcome:
+        self._brokers.credentials.append(credential)
         groups = [str(entry.group) for entry in entries]
         self._brokers.carried.append(groups)
         self.in_doubt = True
         try:
             outcome = self._brokers.fate(groups)
-        except StatementError:
+        except (StatementError, RefusedCredentialError):
             self.in_doubt = False
             raise
         except GroupsRefusedError as refuse:
@@ -155,6 +165,38 @@ def test_the_others_are_committed_without_those_that_are_refused(
     assert pool.carry_out(entries(*"abcde")) == [COMMITTED, aborted, COMMITTED, aborted, aborted]
     assert brokers.carried == [[*"abcde"], [*"ace"], [*"ac"]], "and not by halves"
     assert brokers.opened == [0], "nothing is in doubt"
+
+
+def test_a_refused_credential_is_that_of_all(brokers: Brokers, pool: ProducerPool) -> None:
+    """Halves would be refused as well."""
+    error = RefusedCredentialError("old")
+
+    def refuse(_groups: Sequence[str]) -> Outcome:
+        raise error
+
+    brokers.fate = refuse
+    credential = MemberCredential(("leases", 0), b"shown")
+    assert pool.carry_out(entries("a", "b"), credential) == [error] * 2
+    assert brokers.carried == [["a", "b"]]
+    assert brokers.opened == [0], "nothing is in doubt"
+    brokers.fate = commits
+    assert pool.carry_out(entries("a"), credential) == [COMMITTED]
+    assert brokers.credentials == [credential] * 2
+
+
+@pytest.mark.parametrize("credential", [None, MemberCredential(("leases", 0), b"shown")])
+def test_each_attempt_has_the_credential(
+    brokers: Brokers, pool: ProducerPool, credential: MemberCredential | None
+) -> None:
+    def refuse(groups: Sequence[str]) -> Outcome:
+        if "b" in groups and len(groups) > 1:
+            raise GroupsRefusedError("b")
+        return COMMITTED
+
+    brokers.fate = refuse
+    pool.carry_out(entries("a", "b", "c"), credential)
+    assert brokers.credentials == [credential] * len(brokers.carried)
+    assert len(brokers.carried) > 1
 
 
 @pytest.mark.parametrize("fate", [UNKNOWN, FencedError("x"), UnavailableError("x"), ValueError()])

@@ -81,7 +81,10 @@ _MEMBER: Settings = {
     # timeouts.
     "max.poll.interval.ms": int(SETTLE_SECONDS * 1500),
     "topic.metadata.refresh.interval.ms": 5000,
-    "fetch.wait.max.ms": 5000,
+    # A fetch may begin before a new partition is paused. Until it ends, requests for metadata wait
+    # on the same connection. A subscription that changes meanwhile waits for these, and sends no
+    # heartbeats until then (2.16).
+    "fetch.wait.max.ms": 50,
 }
 _OWN = frozenset(
     {

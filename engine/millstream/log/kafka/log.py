@@ -23,8 +23,9 @@ from millstream.log.kafka.client import (
 )
 from millstream.log.kafka.credentials import of_no_member
 from millstream.log.kafka.fetchers import Fetchers
+from millstream.log.kafka.instance_member import InstanceMember
 from millstream.log.kafka.lag import LagOf
-from millstream.log.kafka.member import KafkaMember
+from millstream.log.kafka.member import KafkaMember, MemberContext
 from millstream.log.kafka.member_writer import transact_all
 from millstream.log.kafka.patience import alone, sharing
 from millstream.log.kafka.plain_producers import PlainProducers
@@ -34,7 +35,7 @@ from millstream.log.kafka.shared_looks import SharedLooks
 from millstream.log.kafka.single_reads import KEPT_SECONDS, SingleReads
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.transactions import Transactions, WriterContext
-from millstream.log.kafka.writer import KafkaWriter, Seat
+from millstream.log.kafka.writer import KafkaWriter
 from millstream.log.log import (
     AS_THE_CLUSTER,
     Fetched,
@@ -119,6 +120,8 @@ class KafkaLog:
             sharing().commit_seconds,
         )
         self._lock = threading.Lock()
+        self._instance: InstanceMember | None = None
+        """The membership of this process, for all its queries; from the first one on."""
         self._credential: bytes | None = None
         """The credential of a consumer that is no member of any group."""
         self._closed = False
@@ -242,20 +245,45 @@ class KafkaLog:
         """Whether a group has no members; waits for transactions that may still move its
         positions."""
         leases = self._leases(group)
-        if not self._topics.described([leases]):
+        found = self._topics.described([leases]).get(leases)
+        if found is None:
             return True
-        groups, name = self._topics.groups, self._namespace + group
-        if not groups.vacant(name, (leases, 0)):
+        instance = self._instance
+        if instance is not None and not instance.release(leases):
             return False
-        groups.positions(name)
+        members = self._topics.groups.members(self._service)
+        members.pop("" if instance is None else instance.member_id, None)
+        if any(leases in topics for topics in members.values()):
+            return False
+        if members and not self._taken(group, found.partitions):
+            return False
+        self._topics.groups.positions(self._namespace + group)
         return True
 
+    def _taken(self, group: str, partitions: int) -> bool:
+        """Whether this process has got all tasks of a query, for a moment. A member that is
+        releasing tasks may still commit them, although brokers show nobody who has them."""
+        member = self.join(group, partitions)
+        try:
+            deadline = time.monotonic() + REQUEST_SECONDS
+            while len(member.assignment().partitions) < partitions:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(PAUSE)
+            return True
+        finally:
+            member.close()
+
     def forget_group(self, group: str) -> None:
-        """Drop a group's positions, once its last members have left it."""
-        name = self._namespace + group
+        """Drop a group's positions, once no instance has tasks of its query any more."""
+        name, leases = self._namespace + group, self._leases(group)
         self._moved.pop(name, None)
+        if self._instance is not None:
+            self._instance.release(leases)
+        own = "" if self._instance is None else self._instance.member_id
+        self._topics.groups.await_released(self._service, leases, own)
         self._topics.groups.forget(name)
-        self._topics.delete(self._leases(group))
+        self._topics.delete(leases)
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the writer of `identity`, fencing earlier ones."""
@@ -290,28 +318,47 @@ class KafkaLog:
         membership = self._membership
         if membership is None:
             return SoleMember(self, group, partitions)
-        name, leases = self._namespace + group, self._leases(group)
+        leases = self._leases(group)
         self._check_leases(group, leases, partitions)
-        identity = f"{group}.{membership.incarnation}"
-
-        def open_writer(seat: Seat, size: int) -> KafkaWriter:
-            return KafkaWriter(identity, self._context, seat, patience=sharing(size))
-
-        config = member_config(self._servers, name, membership, self._extra)
-        asking = lag_config(self._servers, name, self._extra)
+        asking = lag_config(self._servers, self._namespace + group, self._extra)
         made = KafkaMember(
             group,
             leases,
-            config,
-            open_writer,
-            self._pool,
-            self._plain,
+            self._member_context(membership),
             lambda: self._watchers.call(changed(group)),
-            membership.superseded,
             LagOf(asking, self._topics.look),
         )
         self._members.add(made)
         return made
+
+    def _member_context(self, membership: Membership) -> MemberContext:
+        def open_transactions(group: str, size: int) -> Transactions:
+            identity = f"{group}.{membership.incarnation}"
+            return Transactions(identity, self._context, sharing(size))
+
+        with self._lock:
+            if self._instance is None:
+                keeps = bool(membership.instance)
+                self._instance = InstanceMember(
+                    self._service,
+                    member_config(self._servers, self._service, membership, self._extra),
+                    membership.superseded,
+                    keep_seconds=membership.session_timeout_ms / 1000 if keeps else 0.0,
+                )
+        return MemberContext(
+            self._instance,
+            self._namespace,
+            self._pool,
+            self._plain,
+            open_transactions,
+            self._outsider,
+        )
+
+    @property
+    def _service(self) -> str:
+        """The group whose members are the instances of the service. No query has this id: a hyphen
+        does not begin one."""
+        return f"{self._namespace}-instances"
 
     def _leases(self, group: str) -> str:
         return f"{self._namespace}{group}-leases"
@@ -352,6 +399,9 @@ class KafkaLog:
         """Release everything; idempotent."""
         if not self._closed:
             self._closed = True
+            # First: the members of a static name give up nothing when its process ends.
+            if self._instance is not None:
+                self._instance.close()
             for member in tuple(self._members):
                 member.close()
             self._fetchers.close()

@@ -1,189 +1,189 @@
-"""The writers of a member of a query's group on Kafka."""
+"""The writers of a query's member on Kafka."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
+from millstream.log.fenced_rounds import fenced_round
 from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
-from millstream.log.kafka.transactions import Entry
-from millstream.log.kafka.writer import Answer, KafkaWriter, Seat, not_appended
+from millstream.log.kafka.transactions import Entry, MemberCredential, Transactions
+from millstream.log.kafka.writer import not_appended
 from millstream.log.log import Appended, Assignment, Outcome, Participant, Result
 from millstream.log.log import TopicPartition as Place
 from millstream.log.rounds import one_by_one
 from millstream.model.errors import FencedError, MillstreamError, UnavailableError
 
 
+class Credentials(Protocol):
+    """The membership of the process; see `InstanceMember`."""
+
+    def ask(self, refused: MemberCredential | None) -> MemberCredential | None:
+        """The credential of the next transaction."""
+
+
 class Holder(Protocol):
     """The owner of the assignment; see `KafkaMember`."""
 
+    @property
+    def instance(self) -> Credentials:
+        """The membership of this process."""
+
+    @property
+    def group(self) -> str:
+        """The group of the query."""
+
     def assignment(self) -> Assignment:
         """The current assignment; raises FencedError when another process has the member's name."""
-        ...
 
     def holds(self, epoch: int) -> bool:
         """Whether the assignment of `epoch` has not been lost."""
-        ...
+
+    def entry(
+        self, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+    ) -> Entry:
+        """What the query contributes to a transaction."""
 
 
-class MemberWriter:
-    """`Writer` for a member's assignment at one epoch, with a producer of its own: for transactions
-    that take long."""
+Carry = Callable[[Sequence[Entry], MemberCredential], Sequence[Result]]
+Share = tuple["_MemberWriter", Participant[pa.Table]]
 
-    def __init__(self, member: Holder, epoch: int, writer: KafkaWriter) -> None:
-        self._member = member
+
+class _MemberWriter:
+    """`Writer` for a member's assignment at one epoch."""
+
+    def __init__(self, member: Holder, epoch: int) -> None:
+        self.member = member
         self._epoch = epoch
-        self._writer = writer
+        self._closed = False
 
     def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """Durable and readable when this returns; raises UnavailableError when that is not known,
         or when the assignment was lost."""
-        try:
-            self._writer.append(appended)
-        except FencedError as error:
-            self._member.assignment()
-            raise UnavailableError(str(error)) from error
-
-    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """See `Writer`; a transaction as well."""
-        self.append(appended)
+        outcome = self.transact(self.member.group, appended, {})
+        if outcome is not Outcome.COMMITTED:
+            raise not_appended(self.member.group, outcome)
 
     def transact(
         self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
     ) -> Outcome:
         """Records and positions, both or neither; ABORTED when the assignment was lost.
 
-        The identity belongs to this process alone. A newer writer of it only means that another
-        process took this one for dead: the group decides which process owns the tasks.
+        The identity of the producer belongs to this process alone. A newer producer of it only
+        means that another process took this one for dead: the group decides which process owns the
+        tasks.
         """
-        if not self._member.holds(self._epoch):
-            return Outcome.ABORTED
-        try:
-            return self._writer.transact(group, appended, positions)
-        except FencedError:
-            self._member.assignment()
-            return Outcome.UNKNOWN
-
-    def close(self) -> None:
-        """Give up the identity; idempotent."""
-        self._writer.close()
-
-
-class PooledWriter:
-    """`Writer` for a member's assignment at one epoch, with the producers that all members of this
-    process share."""
-
-    def __init__(
-        self,
-        member: Holder,
-        epoch: int,
-        seat: Seat,
-        pool: ProducerPool,
-        plain: PlainProducers,
-    ) -> None:
-        """Ends earlier transactions of unknown outcome; raises UnavailableError."""
-        self._member = member
-        self._epoch = epoch
-        self._seat = seat
-        self._pool = pool
-        self._plain = plain
-        self._closed = False
-        pool.resolve()
-
-    def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """See `MemberWriter`."""
-        outcome = self._carry_out(appended, {})
-        if outcome is not Outcome.COMMITTED:
-            raise not_appended(self._seat.group, outcome)
+        participant = Participant(self, group, appended, positions)
+        (result,) = carried_out([(self, participant)], self._carry)
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """Append outside of a transaction; raises UnavailableError when the assignment is known to
-        be lost."""
-        self._require_open()
-        if not self._member.holds(self._epoch):
-            raise not_appended(self._seat.group, Outcome.ABORTED)
-        self._plain.send(appended)
-
-    def transact(
-        self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
-    ) -> Outcome:
-        """See `MemberWriter`."""
-        return self._carry_out(appended, positions)
+        """See `Writer`; a transaction as well."""
+        self.append(appended)
 
     def close(self) -> None:
         """Write nothing more; idempotent."""
         self._closed = True
 
-    def _carry_out(
-        self, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
-    ) -> Outcome:
-        entry = self.entry(appended, positions, self.ask())
-        if entry is None:
-            return Outcome.ABORTED
-        result = self.concluded(self._pool.carry_out([entry])[0])
-        if isinstance(result, Exception):
-            raise result
-        return result
+    def _carry(self, entries: Sequence[Entry], credential: MemberCredential) -> Sequence[Result]:
+        raise NotImplementedError
 
-    def ask(self) -> Answer:
-        """Begin to ask for the credential of the next transaction."""
-        return self._seat.ask()
-
-    def entry(
-        self,
-        appended: Sequence[Appended[pa.Table]],
-        positions: Mapping[Place, int],
-        answer: Answer,
-    ) -> Entry | None:
-        """What it contributes to a transaction; None when the assignment was lost. `answer`: what
-        `ask` has returned. Raises UnavailableError when it is closed, FencedError as
-        `Holder.assignment` does."""
-        self._require_open()
-        if not self._member.holds(self._epoch):
+    def entry(self, participant: Participant[pa.Table]) -> Entry | None:
+        """What it contributes to a transaction; None when the assignment was lost. Raises
+        UnavailableError when it is closed, FencedError as `Holder.assignment` does."""
+        self.require_open()
+        if not self.member.holds(self._epoch):
             return None
-        return self._seat.entry(appended, positions, answer)
+        return self.member.entry(participant.appended, participant.positions)
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises UnavailableError when it is closed."""
         if self._closed:
-            raise UnavailableError(f"The writer of '{self._seat.group}' is closed")
+            raise UnavailableError(f"The writer of '{self.member.group}' is closed")
 
     def concluded(self, result: Result) -> Result:
-        """What became of its entry. A producer of the pool is fenced only by its successor, or by a
-        coordinator that took it for dead."""
+        """What became of its entry. A producer is fenced only by its successor, or by a coordinator
+        that took it for dead."""
         if not isinstance(result, FencedError):
             return result
         try:
-            self._member.assignment()
+            self.member.assignment()
         except MillstreamError as error:
             return error
         return Outcome.UNKNOWN
 
 
+class LargeWriter(_MemberWriter):
+    """One with a producer of its own: for transactions that take long."""
+
+    def __init__(self, member: Holder, epoch: int, transactions: Transactions) -> None:
+        super().__init__(member, epoch)
+        self._transactions = transactions
+
+    def close(self) -> None:
+        """Give up the identity; idempotent."""
+        super().close()
+        self._transactions.close()
+
+    def _carry(self, entries: Sequence[Entry], credential: MemberCredential) -> Sequence[Result]:
+        try:
+            return [self._transactions.carry_out(entries, credential)]
+        except Exception as error:
+            return [error]
+
+
+class PooledWriter(_MemberWriter):
+    """One with the producers that all members of this process share."""
+
+    def __init__(
+        self, member: Holder, epoch: int, pool: ProducerPool, plain: PlainProducers
+    ) -> None:
+        """Ends earlier transactions of unknown outcome; raises UnavailableError."""
+        super().__init__(member, epoch)
+        self._pool = pool
+        self._plain = plain
+        pool.resolve()
+
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """Append outside of a transaction; raises UnavailableError when the assignment is known to
+        be lost."""
+        self.require_open()
+        if not self.member.holds(self._epoch):
+            raise not_appended(self.member.group, Outcome.ABORTED)
+        self._plain.send(appended)
+
+    def _carry(self, entries: Sequence[Entry], credential: MemberCredential) -> Sequence[Result]:
+        return self._pool.carry_out(entries, credential)
+
+
+def carried_out(shares: Sequence[Share], carry: Carry) -> list[Result]:
+    """A round of queries of this process; see `fenced_round`."""
+    if not shares:
+        return []
+
+    def entry_of(share: Share) -> Callable[[], Entry | None]:
+        writer, participant = share
+        return lambda: writer.entry(participant)
+
+    ask = shares[0][0].member.instance.ask
+    results = fenced_round([entry_of(share) for share in shares], ask, carry)
+    return [writer.concluded(result) for (writer, _), result in zip(shares, results, strict=True)]
+
+
 def transact_all(pool: ProducerPool, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
     """Carry out the transactions of members as one; others have producers of their own."""
-    writers = [one.writer if isinstance(one.writer, PooledWriter) else None for one in participants]
-    # All are asked before the first answer is waited for: each comes from another thread.
-    answers = [None if writer is None else writer.ask() for writer in writers]
-    results: dict[int, Result] = {}
-    entries: dict[int, tuple[PooledWriter, Entry]] = {}
+    shares: dict[int, Share] = {
+        number: (one.writer, one)
+        for number, one in enumerate(participants)
+        if isinstance(one.writer, PooledWriter)
+    }
+    results = dict(zip(shares, carried_out(list(shares.values()), pool.carry_out), strict=True))
     for number, one in enumerate(participants):
-        writer, answer = writers[number], answers[number]
-        if writer is None or answer is None:
+        if number not in results:
             results[number] = one_by_one([one])[0]
-            continue
-        try:
-            entry = writer.entry(one.appended, one.positions, answer)
-        except Exception as error:
-            results[number] = error
-            continue
-        if entry is None:
-            results[number] = Outcome.ABORTED
-        else:
-            entries[number] = writer, entry
-    outcomes = pool.carry_out([entry for _, entry in entries.values()])
-    for (number, (writer, _)), outcome in zip(entries.items(), outcomes, strict=True):
-        results[number] = writer.concluded(outcome)
     return [results[number] for number in range(len(participants))]

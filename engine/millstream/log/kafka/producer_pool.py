@@ -16,7 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from millstream.log.kafka.idle_producers import IdleProducers
-from millstream.log.kafka.transactions import Entry, RefusedError, Transactions
+from millstream.log.kafka.transactions import (
+    Entry,
+    MemberCredential,
+    RefusedError,
+    Transactions,
+)
 from millstream.log.log import Outcome, Result
 from millstream.log.rounds import in_halves
 from millstream.model.errors import StatementError
@@ -36,13 +41,20 @@ class ProducerPool:
         """The numbers of producers with a transaction of unknown outcome."""
         self._count = 0
 
-    def carry_out(self, entries: Sequence[Entry]) -> list[Result]:
+    def carry_out(
+        self, entries: Sequence[Entry], credential: MemberCredential | None = None
+    ) -> list[Result]:
         """One transaction for all entries; if it cannot be carried out because of some of them, the
-        others are committed without these."""
+        others are committed without these. RefusedCredentialError for all if the brokers do not
+        accept the credential."""
+
+        def attempt(some: Sequence[Entry]) -> Outcome:
+            return self._attempt(some, credential)
+
         results: dict[int, Result] = {}
         left = list(enumerate(entries))
         while left:
-            found = in_halves([entry for _, entry in left], self._attempt, _of_all)
+            found = in_halves([entry for _, entry in left], attempt, _of_all)
             outcomes = list(zip(left, found, strict=True))
             left = []
             for (number, entry), result in outcomes:
@@ -69,11 +81,11 @@ class ProducerPool:
         """See `IdleProducers`."""
         self._idle.close()
 
-    def _attempt(self, entries: Sequence[Entry]) -> Outcome:
+    def _attempt(self, entries: Sequence[Entry], credential: MemberCredential | None) -> Outcome:
         self.resolve()
         taken = self._idle.take() or self._another()
         try:
-            return taken.transactions.carry_out(entries)
+            return taken.transactions.carry_out(entries, credential)
         finally:
             if taken.transactions.in_doubt:
                 taken.close()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from millstream.log.fenced_rounds import RefusedCredentialError
 from millstream.log.kafka.backend import open_batch_producer
 from millstream.log.kafka.calls import HANGING_SECONDS, again, repeated, within
 from millstream.log.kafka.client import REQUEST_SECONDS, fences, producer_config, translated
@@ -24,6 +25,17 @@ from millstream.model.errors import (
 
 _FAILURES = (KafkaException, SystemError)
 """The latter when the client has raised a fatal error just before it calls back (2.16)."""
+
+_OUTDATED = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.FENCED_MEMBER_EPOCH,
+    }
+)
+"""Why the brokers refuse the credential of a member."""
 
 TOGETHER_SECONDS = 4.0
 """How long the entries of a transaction wait for one whose brokers do not answer. It is tried again
@@ -49,7 +61,7 @@ class WriterContext:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What one writer contributes to a transaction: records, and where `group` is given also its
-    positions, with the `credential` (the client's group metadata) that entitles to move them."""
+    positions, with the `credential` (the client's group metadata) that names the group."""
 
     appended: Sequence[Appended[pa.Table]]
     group: str | None = None
@@ -65,6 +77,15 @@ class Entry:
     def empty(self) -> bool:
         """Whether nothing of it has to be written."""
         return self.group is None and not any(item.batch.num_rows for item in self.appended)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCredential:
+    """What shows that a process is a member of the group of its service: `shown`, the client's
+    group metadata, and a `position` of that group that can be moved for this."""
+
+    position: Place
+    shown: bytes = field(repr=False)
 
 
 class RefusedError(Exception):
@@ -102,12 +123,15 @@ class Transactions:
         except KafkaException as error:
             raise translated(error, f"open the writer '{identity}'") from error
 
-    def carry_out(self, entries: Sequence[Entry]) -> Outcome:
-        """Make the records readable and move the positions of all entries, or nothing of it.
+    def carry_out(
+        self, entries: Sequence[Entry], credential: MemberCredential | None = None
+    ) -> Outcome:
+        """Make the records readable and move the positions of all entries, or nothing of it. With a
+        `credential`, only if the brokers accept that.
 
         Raises, with nothing written, StatementError for a record or a partition that is refused,
-        RefusedError for some entries among several, and FencedError when a newer producer of the
-        identity exists.
+        RefusedError for some entries among several, RefusedCredentialError, and FencedError when a
+        newer producer of the identity exists.
         """
         producer = self._open_producer()
         for entry in entries:
@@ -117,9 +141,9 @@ class Transactions:
         if not entries:
             return Outcome.COMMITTED
         dropped, self._drops_next = self._drops_next, False
-        outcome = self._attempt(producer, entries)
+        outcome = self._attempt(producer, entries, credential)
         if outcome is Outcome.ABORTED and dropped:
-            outcome = self._attempt(producer, entries)
+            outcome = self._attempt(producer, entries, credential)
         return outcome
 
     def close(self) -> None:
@@ -138,15 +162,17 @@ class Transactions:
         self._fenced = True
         return FencedError(f"A newer writer of '{self.identity}' exists")
 
-    def _attempt(self, producer: Producer, entries: Sequence[Entry]) -> Outcome:
+    def _attempt(
+        self, producer: Producer, entries: Sequence[Entry], credential: MemberCredential | None
+    ) -> Outcome:
         self.in_doubt = True
         ends: dict[Place, int] = {}
         try:
             producer.begin_transaction()
-            self._send(producer, entries, ends)
+            self._send(producer, entries, credential, ends)
         except _FAILURES as error:
             return self._given_up(producer, error)
-        except RefusedError:
+        except (RefusedError, RefusedCredentialError):
             if self._abort(producer) is Outcome.ABORTED:
                 raise
             return Outcome.UNKNOWN
@@ -159,7 +185,13 @@ class Transactions:
             self._context.appended(ends)
         return outcome
 
-    def _send(self, producer: Producer, entries: Sequence[Entry], ends: dict[Place, int]) -> None:
+    def _send(
+        self,
+        producer: Producer,
+        entries: Sequence[Entry],
+        credential: MemberCredential | None,
+        ends: dict[Place, int],
+    ) -> None:
         """Write records and positions together."""
         seconds = self._patience.commit_seconds
         if len(entries) > 1:
@@ -167,7 +199,7 @@ class Transactions:
         appended = [item for entry in entries for item in entry.appended if item.batch.num_rows]
         try:
             self._batch_producer.hand(appended)
-            self._send_all_positions(producer, entries, seconds)
+            self._send_all_positions(producer, entries, credential, seconds)
             ends.update(self._settled(entries, seconds))
         except StatementError:
             producer.flush(seconds)
@@ -188,16 +220,24 @@ class Transactions:
             raise RefusedError(refused, str(error)) from error
 
     def _send_all_positions(
-        self, producer: Producer, entries: Sequence[Entry], seconds: float
+        self,
+        producer: Producer,
+        entries: Sequence[Entry],
+        credential: MemberCredential | None,
+        seconds: float,
     ) -> None:
         moving = [entry for entry in entries if entry.group is not None]
 
         def send() -> None:
             for entry in moving:
                 self._send_positions(producer, entry, seconds, alone=len(entries) == 1)
+            # Last: the next owner of a task waits for positions that are pending before its group
+            # has changed.
+            if credential is not None:
+                _show(producer, credential, seconds)
 
         try:
-            if moving:
+            if moving or credential is not None:
                 within(send, HANGING_SECONDS)
         except Exception:
             # An abort while records of the transaction are in flight was observed to cause a fatal
@@ -267,6 +307,21 @@ class Transactions:
             return Outcome.UNKNOWN
         self.in_doubt = False
         return Outcome.ABORTED
+
+
+def _show(producer: Producer, credential: MemberCredential, seconds: float) -> None:
+    """Have the brokers check the credential of the transaction: they move a position with it."""
+    seconds = min(REQUEST_SECONDS, seconds)
+    moved = [TopicPartition(*credential.position, 0)]
+    try:
+        repeated(
+            lambda: producer.send_offsets_to_transaction(moved, credential.shown, seconds), seconds
+        )
+    except KafkaException as error:
+        fault = _cause(producer, error)
+        if fault.code() in _OUTDATED and not fault.fatal():
+            raise RefusedCredentialError(str(fault)) from error
+        raise
 
 
 def _cause(producer: Producer, error: KafkaException | SystemError) -> KafkaError:

@@ -6,8 +6,7 @@ not even an INSERT.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -17,35 +16,6 @@ from millstream.log.log import Appended, Outcome
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import UnavailableError
 
-Answer = Callable[[], object | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A writer's membership in a group. The brokers refuse positions of other clients.
-
-    `ask` asks for the current membership credential and returns a function that waits for it; it is
-    None without one, and the writer then aborts its transaction. `lease`: a position that can
-    always be moved, so that the brokers check a transaction without other positions too.
-    """
-
-    group: str
-    ask: Callable[[], Answer]
-    lease: Place
-
-    def entry(
-        self,
-        appended: Sequence[Appended[pa.Table]],
-        positions: Mapping[Place, int],
-        answer: Answer,
-    ) -> Entry | None:
-        """What the member contributes to a transaction; None without a membership. `answer`: what
-        `ask` has returned for this transaction."""
-        credential = answer()
-        if credential is None:
-            return None
-        return Entry(appended, self.group, positions or {self.lease: 0}, credential)
-
 
 class KafkaWriter:
     """One transactional producer; opening it has fenced the earlier ones of its identity."""
@@ -54,14 +24,12 @@ class KafkaWriter:
         self,
         identity: str,
         context: WriterContext,
-        seat: Seat | None = None,
         *,
         patience: Patience,
     ) -> None:
-        """`seat`: membership in a group; without it, groups must have no members."""
+        """The groups whose positions it moves must have no members."""
         self.identity = identity
         self._context = context
-        self._seat = seat
         self._transactions = Transactions(identity, context, patience)
 
     def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
@@ -94,13 +62,9 @@ class KafkaWriter:
         appended: Sequence[Appended[pa.Table]],
         positions: Mapping[Place, int],
     ) -> Outcome:
-        if self._seat is not None:
-            entry = self._seat.entry(appended, positions, self._seat.ask())
-        else:
-            name = None if group is None else self._context.namespace + group
-            credential = None if name is None else self._context.outsider(name)
-            entry = Entry(appended, group, positions, credential)
-        return Outcome.ABORTED if entry is None else self._transactions.carry_out([entry])
+        name = None if group is None else self._context.namespace + group
+        credential = None if name is None else self._context.outsider(name)
+        return self._transactions.carry_out([Entry(appended, group, positions, credential)])
 
 
 def not_appended(identity: str, outcome: Outcome) -> UnavailableError:
