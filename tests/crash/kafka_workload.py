@@ -27,7 +27,7 @@ import confluent_kafka
 import millstream
 from millstream import InstanceSettings
 from millstream.log.kafka import batch_producer, compiled
-from millstream.log.kafka.transactions import Entry, Transactions
+from millstream.log.kafka.transactions import Entry, MemberCredential, Transactions
 from millstream.log.log import Outcome
 from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
@@ -121,12 +121,15 @@ def telling_queries(attempt: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """A producer carries out the transactions of many queries; tell it of which."""
 
     def told(
-        transactions: Transactions, producer: confluent_kafka.Producer, entries: Sequence[Entry]
+        transactions: Transactions,
+        producer: confluent_kafka.Producer,
+        entries: Sequence[Entry],
+        credential: MemberCredential | None,
     ) -> Outcome:
         if isinstance(producer, Marking):
             groups = (entry.group or "" for entry in entries)
             producer.queries = tuple(name for name in groups if name.startswith(("CSAS", "CTAS")))
-        return attempt(transactions, producer, entries)
+        return attempt(transactions, producer, entries, credential)
 
     return told
 

@@ -69,10 +69,15 @@ class PipelineQuery:
             self._tasks.join()
         return self.current
 
-    def yield_tasks(self) -> None:
-        """Leave the group if other instances are in it or the query is not `current`. During an
-        epoch, leave after it."""
-        self._tasks.yield_tasks(force=not self.current)
+    @property
+    def shared(self) -> bool:
+        """Whether other instances have got tasks of the query."""
+        return self._tasks.shared
+
+    def yield_tasks(self, *, force: bool) -> None:
+        """Leave the group if other instances are in it, or the query is not `current`, or with
+        `force` in any case. During an epoch, leave after it."""
+        self._tasks.yield_tasks(force=force or not self.current)
 
     def advance(self, runner: Runner) -> Advance | None:
         """Process and commit the records since the previous epoch. Returns None if there are none,

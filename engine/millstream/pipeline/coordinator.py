@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from millstream.command_topic import following
 from millstream.command_topic.command_topic import CommandTopic
@@ -43,5 +43,12 @@ class PipelineCoordinator:
                 following.follow(self._command_topic)
             except MillstreamError as error:
                 logging.getLogger("millstream").warning("commands cannot be followed: %s", error)
-            for query in self._queries():
-                query.yield_tasks()
+            yield_to_others(tuple(self._queries()))
+
+
+def yield_to_others(queries: Collection[PipelineQuery]) -> None:
+    """Leave the groups of all queries if other instances have got tasks of one. They take part in
+    all queries, but may have got all tasks of some and none of others."""
+    others = any(query.shared for query in queries)
+    for query in queries:
+        query.yield_tasks(force=others)

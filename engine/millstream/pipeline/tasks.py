@@ -2,7 +2,8 @@
 
 On a log that other instances of the service share, an instance that runs a task is a member of the
 query's group (docs/adr/0009-members-of-a-group.md). A pipeline joins the group only if it is empty,
-and leaves it when another member joins.
+and leaves it when another member joins. Tasks are balanced over all queries of the service, so that
+of one query none may have moved: it leaves all of them when it has lost a task of any.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -39,6 +40,8 @@ class ExclusiveAssignment:
         self._epoch = 0
         """The epoch of the assignment for which the writer was opened."""
         self._working = threading.Lock()
+        self._leaves_next = False
+        """Whether it was to leave during `held`."""
 
     def join(self) -> None:
         """Join the group, without waiting for the tasks. Raises UnavailableError
@@ -97,9 +100,22 @@ class ExclusiveAssignment:
                 break
         return outcome
 
+    @property
+    def shared(self) -> bool:
+        """Whether others have tasks of the query since this process has joined."""
+        member = self._member
+        if member is None:
+            return False
+        try:
+            assignment = member.assignment()
+        except MillstreamError:
+            return True
+        return assignment.epoch != 0 and assignment.partitions != self._all
+
     def yield_tasks(self, *, force: bool) -> None:
         """Leave the group if it has other members, or with `force` in any case. During `held` it
-        does nothing; `held` itself checks for other members at its end."""
+        does nothing; `held` itself leaves at its end."""
+        self._leaves_next |= force
         if self._working.acquire(blocking=False):
             try:
                 if force:
@@ -144,14 +160,11 @@ class ExclusiveAssignment:
         self._writer = member.writer(self._epoch, size=size)
 
     def _leave_if_shared(self) -> None:
-        if self._member is not None:
-            with suppress(MillstreamError):
-                assignment = self._member.assignment()
-                if assignment.epoch == 0 or assignment.partitions == self._all:
-                    return
+        if self._leaves_next or self.shared:
             self._leave()
 
     def _leave(self) -> None:
+        self._leaves_next = False
         self._close_writer()
         member, self._member = self._member, None
         if member is not None:

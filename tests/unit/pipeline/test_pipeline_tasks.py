@@ -11,6 +11,7 @@ from millstream.log.log import Appended, Assignment, Member, Outcome, Writer
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.pipeline import tasks as tasks_module
+from millstream.pipeline.coordinator import yield_to_others
 from millstream.pipeline.tasks import ExclusiveAssignment
 
 ALL = frozenset({0, 1, 2})
@@ -181,3 +182,52 @@ def test_large_transactions_are_announced() -> None:
     epoch(tasks, group, many)
     assert group.sizes == [0, 10**8]
     assert group.said == ["join", "open 1", "taken", "close", "open 1", "close"]
+
+
+def test_it_leaves_after_an_epoch_although_it_has_kept_all() -> None:
+    """Others have got tasks of another query."""
+    group = Group(Assignment(1, ALL))
+    tasks = tasks_of(group)
+    group.outcomes = [COMMITTED, COMMITTED]
+    group.on_transact = lambda: tasks.yield_tasks(force=True)
+    epoch(tasks, group)
+    assert group.said == ["join", "open 1", "taken", "close", "leave"]
+    group.on_transact = lambda: tasks.yield_tasks(force=False)
+    epoch(tasks, group)
+    assert group.said[5:] == ["join", "open 1", "taken"]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "shared"),
+    [
+        (Assignment(0, frozenset()), False),
+        (Assignment(1, ALL), False),
+        (Assignment(2, frozenset({1})), True),
+        (Assignment(2, frozenset()), True),
+    ],
+)
+def test_others_have_got_tasks(assignment: Assignment, shared: bool) -> None:
+    tasks = tasks_of(Group(assignment))
+    assert not tasks.shared
+    tasks.join()
+    assert tasks.shared == shared
+
+
+class Query:
+    """A query of a pipeline."""
+
+    def __init__(self, *, shared: bool) -> None:
+        self.shared = shared
+        self.forced: list[bool] = []
+
+    def yield_tasks(self, *, force: bool) -> None:
+        self.shared = False
+        self.forced.append(force)
+
+
+def test_an_instance_that_has_tasks_of_one_query_gets_all_queries() -> None:
+    """They are balanced over all queries: it may have got none of another one."""
+    queries = [Query(shared=False), Query(shared=True), Query(shared=False)]
+    for _ in range(2):
+        yield_to_others(queries)  # type: ignore[arg-type]
+    assert [query.forced for query in queries] == [[True, False]] * 3

@@ -56,6 +56,8 @@ from millstream.model.errors import (
     UnavailableError,
 )
 
+_TAKE_SECONDS = 5.0
+"""How long it may take until a query is assigned that nobody else has."""
 POLL_INTERVAL_MS = 1_000
 """How often queries without news look at their topics. A client that has stopped fetching without
 a word, and a topic that was deleted elsewhere, are noticed by nothing else."""
@@ -265,9 +267,9 @@ class KafkaLog:
         releasing tasks may still commit them, although brokers show nobody who has them."""
         member = self.join(group, partitions)
         try:
-            deadline = time.monotonic() + REQUEST_SECONDS
-            while len(member.assignment().partitions) < partitions:
-                if time.monotonic() > deadline:
+            deadline = time.monotonic() + _TAKE_SECONDS
+            while len(held := member.assignment().partitions) < partitions:
+                if held or time.monotonic() > deadline:
                     return False
                 time.sleep(PAUSE)
             return True
