@@ -18,7 +18,7 @@ FINISH_SECONDS = 600.0
 TELLING_SECONDS = 1.0
 WORKLOAD = "tests.crash.kafka_workload"
 _MARKS = frozenset(
-    {"begin", "positions", "commit", "done", "aborted", "making", "made", "dropping"}
+    {"begin", "positions", "commit", "done", "aborted", "unknown", "making", "made", "dropping"}
 )
 _FINAL = ("ERROR", "FENCED")
 
@@ -162,7 +162,7 @@ class EngineProcess:
             case [mark, writer] if mark in _MARKS:
                 self._marks[mark, writer] += 1
                 self._last[writer] = mark
-                if writer in self._halted and mark in ("done", "aborted", "begin"):
+                if writer in self._halted and mark in ("done", "aborted", "begin", "unknown"):
                     self._ends.setdefault(writer, mark)
             case ["refused", *_]:
                 self._marks["refused", "maker"] += 1

@@ -90,31 +90,32 @@ class Marking(confluent_kafka.Producer):
         """Their names in marks."""
         return self.queries
 
-    def _say(self, mark: str) -> None:
+    def mark(self, mark: str) -> None:
+        """Say what happens to the transaction."""
         for writer in self.writers:
             say(f"{mark} {writer}")
 
     def begin_transaction(self) -> None:
-        self._say("begin")
+        self.mark("begin")
         self._told = False
         super().begin_transaction()
 
     def send_offsets_to_transaction(self, *given: Any) -> None:
         if not self._told:
-            self._say("positions")
+            self.mark("positions")
             self._told = True
         super().send_offsets_to_transaction(*given)
 
     def commit_transaction(self, *given: Any) -> None:
-        self._say("commit")
+        self.mark("commit")
         super().commit_transaction(*given)
-        self._say("done")
+        self.mark("done")
 
     def abort_transaction(self, *given: Any) -> None:
         try:
             super().abort_transaction(*given)
         finally:
-            self._say("aborted")
+            self.mark("aborted")
 
 
 def telling_queries(attempt: Callable[..., Outcome]) -> Callable[..., Outcome]:
@@ -126,10 +127,18 @@ def telling_queries(attempt: Callable[..., Outcome]) -> Callable[..., Outcome]:
         entries: Sequence[Entry],
         credential: MemberCredential | None,
     ) -> Outcome:
-        if isinstance(producer, Marking):
-            groups = (entry.group or "" for entry in entries)
-            producer.queries = tuple(name for name in groups if name.startswith(("CSAS", "CTAS")))
-        return attempt(transactions, producer, entries, credential)
+        if not isinstance(producer, Marking):
+            return attempt(transactions, producer, entries, credential)
+        groups = (entry.group or "" for entry in entries)
+        producer.queries = tuple(name for name in groups if name.startswith(("CSAS", "CTAS")))
+        outcome = Outcome.UNKNOWN
+        try:
+            outcome = attempt(transactions, producer, entries, credential)
+        finally:
+            if outcome is Outcome.UNKNOWN:
+                # A process that gets no tasks of the query any more begins no other one.
+                producer.mark("unknown")
+        return outcome
 
     return told
 
