@@ -300,6 +300,10 @@ class Member(Protocol[Batch]):
         """How far the whole group has read, as measured since the last call; None without a
         response. Starts a new request, without blocking."""
 
+    def peers(self) -> bool:
+        """Whether other processes share tasks of the service, of this query or of others. May wait
+        for a request, once after each change of the group."""
+
     def close(self) -> None:
         """Leave the group; the caller has committed or dropped its tasks before. Idempotent."""
 

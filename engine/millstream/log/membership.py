@@ -40,5 +40,9 @@ class SoleMember(Generic[Batch]):
         """See `Member`; there are no other members."""
         return Lag({}, {})
 
+    def peers(self) -> bool:
+        """See `Member`; there are none."""
+        return False
+
     def close(self) -> None:
         """See `Member`; there is no group to leave."""

@@ -225,6 +225,10 @@ class SimulatedMember(Generic[Batch]):
         """See `Member`."""
         return self._log.lag(self.group, topic_partitions)
 
+    def peers(self) -> bool:
+        """See `Member`."""
+        return any(member.process is not self.process for member in self.coordinator.members)
+
     def close(self) -> None:
         """See `Member`."""
         if not self.closed:

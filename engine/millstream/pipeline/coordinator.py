@@ -47,8 +47,8 @@ class PipelineCoordinator:
 
 
 def yield_to_others(queries: Collection[PipelineQuery]) -> None:
-    """Leave the groups of all queries if other instances have got tasks of one. They take part in
-    all queries, but may have got all tasks of some and none of others."""
+    """Leave the groups of all queries if other instances share one. They take part in all queries,
+    but may have got all tasks of some and none of others."""
     others = any(query.shared for query in queries)
     for query in queries:
         query.yield_tasks(force=others)

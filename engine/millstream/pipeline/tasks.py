@@ -2,8 +2,9 @@
 
 On a log that other instances of the service share, an instance that runs a task is a member of the
 query's group (docs/adr/0009-members-of-a-group.md). A pipeline joins the group only if it is empty,
-and leaves it when another member joins. Tasks are balanced over all queries of the service, so that
-of one query none may have moved: it leaves all of them when it has lost a task of any.
+and leaves it when another member joins. Tasks are balanced over all queries of the service, so an
+instance that comes may get all tasks of one query and none of another: the pipeline leaves all of
+them when there are other members.
 """
 
 from __future__ import annotations
@@ -102,15 +103,15 @@ class ExclusiveAssignment:
 
     @property
     def shared(self) -> bool:
-        """Whether others have tasks of the query since this process has joined."""
+        """Whether others have got tasks of the query since it was joined, or may want them."""
         member = self._member
         if member is None:
             return False
         try:
             assignment = member.assignment()
+            return assignment.epoch != 0 and (assignment.partitions != self._all or member.peers())
         except MillstreamError:
             return True
-        return assignment.epoch != 0 and assignment.partitions != self._all
 
     def yield_tasks(self, *, force: bool) -> None:
         """Leave the group if it has other members, or with `force` in any case. During `held` it

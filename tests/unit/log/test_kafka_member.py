@@ -65,6 +65,7 @@ def member_of(instance: InstanceMember) -> KafkaMember:
         ProducerPool(lambda number: pytest.fail("nothing is written")),
         PlainProducers({}, lambda place: None, lambda ends: None, 1.0),
         lambda group, size: pytest.fail("nothing is written"),
+        lambda: False,
         lambda group: pytest.fail("nothing is written"),
     )
     return KafkaMember("g", "leases", context, lambda: None, NoLag())  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ class Group:
     def __init__(self, *claims: Assignment) -> None:
         self.claims = list(claims)
         self.vacancy = True
+        self.peers = False
         self.outcomes: list[Outcome] = []
         self.said: list[str] = []
         self.sizes: list[int] = []
@@ -47,6 +48,9 @@ class Membership:
 
     def settled(self, epoch: int) -> None:
         """Nobody waits."""
+
+    def peers(self) -> bool:
+        return self.group.peers
 
     def writer(self, epoch: int, *, size: int = 0) -> Writer[Any]:
         self.group.said.append(f"open {epoch}")
@@ -211,6 +215,18 @@ def test_others_have_got_tasks(assignment: Assignment, shared: bool) -> None:
     assert not tasks.shared
     tasks.join()
     assert tasks.shared == shared
+
+
+def test_others_that_have_none_of_its_tasks_may_want_them() -> None:
+    """They have as many tasks of other queries."""
+    group = Group(Assignment(1, ALL))
+    tasks = tasks_of(group)
+    tasks.join()
+    group.peers = True
+    assert tasks.shared
+    tasks.yield_tasks(force=False)
+    assert group.said == ["join", "leave"]
+    assert not tasks.shared
 
 
 class Query:

@@ -121,6 +121,13 @@ class InstanceMember:
         """The id of the member that received the assignment; empty before it has."""
         return self._name.decode()
 
+    @property
+    def generation(self) -> bytes | None:
+        """Another value whenever the group has changed, as far as the client knows; None while it
+        is no member."""
+        credential = self._credential
+        return None if credential is None else credential.shown
+
     def add(self, view: View) -> None:
         """Share the tasks of a query. Raises UnavailableError while it runs here already."""
         with self.news:

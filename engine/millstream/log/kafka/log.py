@@ -124,6 +124,8 @@ class KafkaLog:
         self._lock = threading.Lock()
         self._instance: InstanceMember | None = None
         """The membership of this process, for all its queries; from the first one on."""
+        self._peers: tuple[bytes, bool] = b"", False
+        """Whether there were other members, and in which generation."""
         self._credential: bytes | None = None
         """The credential of a consumer that is no member of any group."""
         self._closed = False
@@ -262,6 +264,19 @@ class KafkaLog:
         self._topics.groups.positions(self._namespace + group)
         return True
 
+    def _has_peers(self) -> bool:
+        """Whether the group of the instances has other members; it is looked at after each change
+        of the group alone."""
+        instance = self._instance
+        generation = None if instance is None else instance.generation
+        if instance is None or generation is None:
+            return True
+        if self._peers[0] != generation:
+            members = self._topics.groups.members(self._service)
+            members.pop(instance.member_id, None)
+            self._peers = generation, bool(members)
+        return self._peers[1]
+
     def _taken(self, group: str, partitions: int) -> bool:
         """Whether this process has got all tasks of a query, for a moment. A member that is
         releasing tasks may still commit them, although brokers show nobody who has them."""
@@ -353,6 +368,7 @@ class KafkaLog:
             self._pool,
             self._plain,
             open_transactions,
+            self._has_peers,
             self._outsider,
         )
 

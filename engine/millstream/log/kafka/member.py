@@ -21,13 +21,15 @@ from millstream.model.errors import MillstreamError
 @dataclass(frozen=True, slots=True)
 class MemberContext:
     """What the members of all queries share. `open_transactions` opens a producer of its own for
-    transactions of the given size, by an identity; `outsider`: see `WriterContext`."""
+    transactions of the given size, by an identity; `peers`: see `Member`; `outsider`: see
+    `WriterContext`."""
 
     instance: InstanceMember
     namespace: str
     pool: ProducerPool
     plain: PlainProducers
     open_transactions: Callable[[str, int], Transactions]
+    peers: Callable[[], bool]
     outsider: Callable[[str], object]
 
 
@@ -80,6 +82,10 @@ class KafkaMember:
     def lag(self, topic_partitions: Collection[Place]) -> Lag | None:
         """How far the whole group has read, if that was measured since the last call."""
         return self._lag.told(topic_partitions)
+
+    def peers(self) -> bool:
+        """See `Member`."""
+        return self._context.peers()
 
     def close(self) -> None:
         """Give up the tasks, soon; idempotent. The process stays a member for its other queries."""
