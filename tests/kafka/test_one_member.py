@@ -9,12 +9,14 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from millstream.log.kafka import instance_member
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.member import KafkaMember
 from millstream.log.log import Outcome, Participant
+from millstream.model.errors import UnavailableError
 from tests.kafka.parties import (
     ALL,
     PROTOCOLS,
@@ -267,26 +269,30 @@ def test_a_group_is_vacant_beside_other_queries(service: Service, protocol: Prot
 
 @pytest.mark.timeout(300)
 def test_a_query_of_an_earlier_version_goes_on(service: Service) -> None:
-    """Its group had members, and has the positions that they have moved."""
+    """Its group had members, and has the positions that they have moved. Brokers delete all
+    positions of a group that had members of the classic protocol, some days after they have left:
+    it must not stay one."""
     party = service.party
     log = party.log("classic")
     topic = party.topic()
+    name = f"{party.namespace}old"
     former = Consumer(
-        {
-            "bootstrap.servers": party.servers,
-            "group.id": f"{party.namespace}old",
-            "enable.auto.commit": False,
-        }
+        {"bootstrap.servers": party.servers, "group.id": name, "enable.auto.commit": False}
     )
     assigned: list[TopicPartition] = []
     former.subscribe([topic], on_assign=lambda _, given: assigned.extend(given))
     while not assigned:
         former.poll(0.1)
     former.commit(offsets=[TopicPartition(topic, 1, 7)], asynchronous=False)
-    former.close()
     service.groups.add("old")
+    with pytest.raises(UnavailableError, match="a former version"):
+        log.join("old", 1)
+    former.close()
+    described = AdminClient({"bootstrap.servers": party.servers}).describe_consumer_groups
+    assert described([name])[name].result().type is ConsumerGroupType.CLASSIC
     member = log.join("old", 1)
     until(lambda: claims(member) == [ONE])
+    assert described([name])[name].result().type is ConsumerGroupType.CONSUMER
     assert log.positions("old") == {(topic, 1): 7}
     writer = member.writer(member.assignment().epoch)
     assert writer.transact("old", [append(topic, 1)], {(topic, 1): 8}) is Outcome.COMMITTED

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from millstream.log.kafka import member as member_module
+from millstream.log.kafka import instance_member as member_module
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Assignment, Member, Outcome
 from millstream.model.errors import UnavailableError

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from millstream.log.kafka.asking import ABSENT, PAUSE, UNSETTLED, answer_to
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
@@ -71,16 +71,23 @@ class Groups:
 
     def members(self, group: str) -> dict[str, frozenset[str]]:
         """The members of a group by their id, and the topics of which each has partitions."""
-        try:
-            found = answer_to(lambda: self._admin.describe_consumer_groups([group])[group])
-        except KafkaException as error:
-            if error.args[0].code() in ABSENT:
-                return {}
-            raise translated(error, f"look who is in the group '{group}'") from error
+        found = self.described(group)
         return {
             member.member_id: frozenset(at.topic for at in member.assignment.topic_partitions)
-            for member in found.members
+            for member in (() if found is None else found.members)
         }
+
+    def described(self, group: str) -> ConsumerGroupDescription | None:
+        """A group as it is now; None if it does not exist."""
+        try:
+            found: ConsumerGroupDescription = answer_to(
+                lambda: self._admin.describe_consumer_groups([group])[group]
+            )
+            return found
+        except KafkaException as error:
+            if error.args[0].code() in ABSENT:
+                return None
+            raise translated(error, f"look who is in the group '{group}'") from error
 
     def await_released(self, group: str, leases: str, besides: str) -> None:
         """Wait until no member of a group has partitions of a topic, besides one. Raises

@@ -170,11 +170,13 @@ class InstanceMember:
         """The credential with which this process may commit now, as read after this call. Another
         one than `refused`, for which it waits a while; None without one."""
         deadline = time.monotonic() + _REFUSED_SECONDS
-        while (found := self._ask()) == refused and found is not None:
+        while True:
+            found = self._ask()
+            if found is None or refused is None or found.shown != refused.shown:
+                return found
             if time.monotonic() > deadline:
                 return None
             time.sleep(_REFUSED_PAUSE)
-        return found
 
     def _ask(self) -> MemberCredential | None:
         with self.news:

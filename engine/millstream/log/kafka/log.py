@@ -23,6 +23,7 @@ from millstream.log.kafka.client import (
 )
 from millstream.log.kafka.credentials import of_no_member
 from millstream.log.kafka.fetchers import Fetchers
+from millstream.log.kafka.former_groups import take_over
 from millstream.log.kafka.instance_member import InstanceMember
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember, MemberContext
@@ -124,7 +125,7 @@ class KafkaLog:
         self._lock = threading.Lock()
         self._instance: InstanceMember | None = None
         """The membership of this process, for all its queries; from the first one on."""
-        self._peers: tuple[bytes, bool] = b"", False
+        self._peers: tuple[bytes | None, bool] = None, False
         """Whether there were other members, and in which generation."""
         self._credential: bytes | None = None
         """The credential of a consumer that is no member of any group."""
@@ -269,9 +270,7 @@ class KafkaLog:
         of the group alone."""
         instance = self._instance
         generation = None if instance is None else instance.generation
-        if instance is None or generation is None:
-            return True
-        if self._peers[0] != generation:
+        if instance is not None and generation not in (None, self._peers[0]):
             members = self._topics.groups.members(self._service)
             members.pop(instance.member_id, None)
             self._peers = generation, bool(members)
@@ -335,9 +334,11 @@ class KafkaLog:
         membership = self._membership
         if membership is None:
             return SoleMember(self, group, partitions)
-        leases = self._leases(group)
+        name, leases = self._namespace + group, self._leases(group)
         self._check_leases(group, leases, partitions)
-        asking = lag_config(self._servers, self._namespace + group, self._extra)
+        former = member_config(self._servers, name, Membership(protocol="consumer"), self._extra)
+        take_over(self._topics.groups.described(name), former, leases)
+        asking = lag_config(self._servers, name, self._extra)
         made = KafkaMember(
             group,
             leases,
@@ -354,6 +355,8 @@ class KafkaLog:
             return Transactions(identity, self._context, sharing(size))
 
         with self._lock:
+            if self._closed:
+                raise UnavailableError("The log is closed")
             if self._instance is None:
                 keeps = bool(membership.instance)
                 self._instance = InstanceMember(
