@@ -72,10 +72,10 @@ def test_a_query_is_created_with_one_request_and_opens_once(
         database.execute("INSERT INTO s (id, place) VALUES (1, 'inn');")
         database.wait()
         assert opened == database.engine.runtime.query_status(query_id).metrics.opened == 1
-        assert requests["create_topics"] == 1, "the sink, two internal topics and the leases"
+        assert requests["create_topics"] == 2, "the sink and two internal topics; the instances'"
         assert requests["list_all"] == 0
         made = {topic.name for topic in database.engine.log.topics() if name in topic.name}
-        assert f"_millstream.{name}.{query_id}-leases" in made
+        assert f"_millstream.{name}.-instances-members" in made
         database.engine.log.delete_topic(name)
         database.engine.log.delete_topic(f"{name}-t")
 

@@ -75,7 +75,7 @@ def test_one_that_has_lost_its_tasks_sends_nothing_more(party: Party) -> None:
     log, member, writer = joined(party)
     topic = party.topic()
     writer.send([append(topic, 1)])
-    member.hold(frozenset(), lost=True)
+    member.instance._lose()
     with pytest.raises(UnavailableError, match="aborted"):
         writer.send([append(topic, 2)])
     writer.close()

@@ -13,8 +13,9 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from millstream.log.kafka.assignment_topic import members_topic
 from millstream.log.kafka.member import KafkaMember
-from millstream.log.log import Outcome, Topic
+from millstream.log.log import Outcome
 from millstream.model.errors import UnavailableError
 from tests.kafka.bystander import bystander
 from tests.kafka.parties import (
@@ -143,11 +144,12 @@ def test_one_that_was_thrown_out_while_joining_again(servers: str) -> None:
     with cluster() as (own, brokers):
         party = Party(own)
         log = party.log("classic")
-        topic, leases = party.topic(), f"{party.namespace}{GROUP}-leases"
-        log.create_topic(Topic(leases, TASKS))
+        topic, service = party.topic(), f"{party.namespace}-instances"
+        shared = members_topic(service)
+        log.create_topic(shared)
         with (
-            bystander(own, f"{party.namespace}-instances", leases) as stopped,
-            zombie(party, "classic", topic, TASKS // 2, "one") as late,
+            bystander(own, service, shared.name) as stopped,
+            zombie(party, "classic", topic, TASKS, "one") as late,
         ):
             late.hears("1")
             assert late.says() == "committed"

@@ -102,10 +102,6 @@ class BoundedLog:
         """See `Log`."""
         return DirectReader(self)
 
-    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
-        """None."""
-        return ()
-
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Refused."""
         refuse()

@@ -310,10 +310,6 @@ class EmbeddedLog:
                 cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
             del self._contents.positions[group]
 
-    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
-        """See `Log`; none."""
-        return ()
-
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """See `Log`; no other process can open the file."""
         return SoleMember(self, group, partitions)

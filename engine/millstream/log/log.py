@@ -301,8 +301,7 @@ class Member(Protocol[Batch]):
         response. Starts a new request, without blocking."""
 
     def peers(self) -> bool:
-        """Whether other processes share tasks of the service, of this query or of others. May wait
-        for a request, once after each change of the group."""
+        """Whether other processes run the query, even if they have none of its tasks."""
 
     def close(self) -> None:
         """Leave the group; the caller has committed or dropped its tasks before. Idempotent."""
@@ -396,10 +395,6 @@ class Log(Protocol[Batch]):
     def transact_all(self, participants: Sequence[Participant[Batch]]) -> list[Result]:
         """Carry out the transactions of several writers, together where the log can; a result for
         each. One that fails does not hold back the others (`log/rounds.py`)."""
-
-    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
-        """The topics that `join` needs. It creates those that are missing; creating them together
-        with others beforehand saves requests. `forget_group` deletes them."""
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """Join a group and share the tasks of a query, numbered below `partitions`, with its other

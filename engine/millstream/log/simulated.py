@@ -257,10 +257,6 @@ class SimulatedLog(Generic[Batch]):
             self._epochs[identity] += 1
             self._settle(opened, Fate.ABORTED)
 
-    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
-        """See `Log`; none."""
-        return ()
-
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """See `Log`."""
         if self._coordinator is not None:

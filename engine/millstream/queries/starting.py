@@ -73,15 +73,12 @@ def create_all(
     statement creates. Note them in the catalog snapshot, and the existing ones as they were when
     the statement was planned. If one of them cannot be created, the caller deletes the others."""
     internal = [internal_topic(item) for item in topology.internal_topics]
-    tasks = max((sub.partitions for sub in topology.subtopologies), default=0)
-    group = registry.log.topics_of_group(topology.query_id, tasks)
     created = create_topics(
         registry.log,
-        (*topics, *internal, *group),
+        (*topics, *internal),
         shared=registry.shared,
         # They belong to an earlier query of the same id, and may still be deleted as orphans.
         stale={topic.name for topic in internal},
-        any_size={topic.name for topic in group},
     )
     if created.error is None:
         names = topic_names(topology)

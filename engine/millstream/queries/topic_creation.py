@@ -28,13 +28,11 @@ def create_topics(
     *,
     shared: bool,
     stale: Collection[str] = (),
-    any_size: Collection[str] = (),
 ) -> CreatedTopics:
     """Create topics. On a shared log, another instance may have created one meanwhile, which is as
     good if it has as many partitions.
 
-    `stale`: names of topics that are deleted and created again if they exist. `any_size`: names of
-    topics that may exist, with any number of partitions.
+    `stale`: names of topics that are deleted and created again if they exist.
     """
     results = dict(zip((topic.name for topic in topics), log.create_topics(topics), strict=True))
     again = [
@@ -52,7 +50,7 @@ def create_topics(
     for topic in topics:
         if shared and isinstance(results[topic.name], ConflictError):
             found = log.describe([topic.name]).get(topic.name)
-            if found and (topic.name in any_size or found.partitions == topic.partitions):
+            if found and found.partitions == topic.partitions:
                 results[topic.name] = found
     errors = [result for result in results.values() if not isinstance(result, Topic)]
     existing = {name: result for name, result in results.items() if isinstance(result, Topic)}

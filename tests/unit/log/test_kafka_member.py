@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 
+import pyarrow as pa
 import pytest
 
 from millstream.log.kafka import instance_member as module
+from millstream.log.kafka.assignment_topic import AssignmentTopic
 from millstream.log.kafka.instance_member import InstanceMember
 from millstream.log.kafka.member import KafkaMember, MemberContext
 from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
+from millstream.log.log import Fetched, Reader
+from millstream.model.batch import raw_batch
 
 
 class Broken:
@@ -39,6 +43,40 @@ class Broken:
             raise SystemError("exception <class 'str'> is not a BaseException subclass")
 
 
+class NoReader:
+    """Reads an empty topic."""
+
+    def begin(self, topic_partitions: object) -> None:
+        """Nothing is there."""
+
+    def read(self, topic: str, partition: int, offset: int, count: int) -> Fetched[pa.Table]:
+        return Fetched(topic, partition, raw_batch([]), 0, offset, end=True)
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+class NoRecords:
+    """A log whose topic is empty."""
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        return 0
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        return 0
+
+    def reader(self) -> Reader[pa.Table]:
+        return NoReader()  # type: ignore[return-value]
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Nothing is there."""
+
+
+class NotLeading:
+    def stop(self) -> None:
+        """Another member is the leader."""
+
+
 class NoLag:
     def close(self) -> None:
         """Nothing to close."""
@@ -48,7 +86,16 @@ def test_a_client_that_breaks_down_is_replaced(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "Consumer", Broken)
     monkeypatch.setattr(module, "member_of", lambda shown: "")
     monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.0)
-    instance = InstanceMember("instances", {}, lambda: False)
+    topic = AssignmentTopic("assignments", NoRecords(), lambda appended: None)
+    instance = InstanceMember(
+        {},
+        "members",
+        topic,
+        lambda seated, credential: pytest.fail("nothing is claimed"),
+        NotLeading(),
+        lambda: False,
+        lambda group: None,  # type: ignore[arg-type]
+    )
     member = member_of(instance)
     assert Broken.again.wait(60)
     assert member.assignment().partitions == frozenset()
@@ -65,7 +112,6 @@ def member_of(instance: InstanceMember) -> KafkaMember:
         ProducerPool(lambda number: pytest.fail("nothing is written")),
         PlainProducers({}, lambda place: None, lambda ends: None, 1.0),
         lambda group, size: pytest.fail("nothing is written"),
-        lambda: False,
         lambda group: pytest.fail("nothing is written"),
     )
-    return KafkaMember("g", "leases", context, lambda: None, NoLag())  # type: ignore[arg-type]
+    return KafkaMember("g", 1, context, NoLag())  # type: ignore[arg-type]

@@ -100,7 +100,7 @@ def drain(world: World, *, stalled: bool = False) -> None:
 
 
 def settle(world: World) -> None:
-    """A reader is looked at every second; without news, one consumer is left."""
+    """A reader is looked at again and again; without news, one consumer is left."""
     for _ in range(60):
         world.now += 0.5
         world.step()

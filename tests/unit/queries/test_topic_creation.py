@@ -45,11 +45,6 @@ def requests(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[list[str
         return create(topics)
 
     monkeypatch.setattr(cluster.log, "create_topics", counted)
-    monkeypatch.setattr(
-        cluster.log,
-        "topics_of_group",
-        lambda group, partitions: (Topic(f"{group}-leases", partitions),),
-    )
     return found
 
 
@@ -62,11 +57,9 @@ def test_a_statement_creates_its_topics_in_one_request(
     execute(one, PLACES)
     (query_id,) = one.catalog.queries
     (request,) = found
-    internal = {name for name in cluster.topics() if query_id in name} - {f"{query_id}-leases"}
+    internal = {name for name in cluster.topics() if query_id in name}
     assert len(internal) == 2, "a repartition topic and a changelog"
-    assert set(request) == {"PLACES", f"{query_id}-leases"} | internal
-    leases = cluster.log.topic(f"{query_id}-leases")
-    assert leases is not None and leases.partitions == 2
+    assert set(request) == {"PLACES"} | internal
 
 
 def test_the_topics_of_a_query_are_noted_as_they_are(cluster: Cluster) -> None:
@@ -115,9 +108,6 @@ def test_a_topic_of_another_instance_is_as_good(log: SimulatedLog[pa.Table]) -> 
     created = create_topics(log, [Topic("a", 1), Topic("b", 1)], shared=True)
     assert isinstance(created.error, ConflictError), "b has another number of partitions"
     assert (created.made, sorted(created.topics)) == ([], ["a"])
-    created = create_topics(log, [Topic("b", 1)], shared=True, any_size={"b"})
-    assert created.error is None
-    assert created.topics["b"].partitions == 2
 
 
 def test_a_stale_topic_is_replaced(log: SimulatedLog[pa.Table]) -> None:

@@ -12,32 +12,24 @@ from __future__ import annotations
 import logging
 import time
 
-from confluent_kafka import Consumer, ConsumerGroupType, TopicPartition
-from confluent_kafka.admin import ConsumerGroupDescription
+from confluent_kafka import Consumer, TopicPartition
 
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings
+from millstream.log.kafka.groups import Groups
 from millstream.model.errors import UnavailableError
 
 
-def take_over(found: ConsumerGroupDescription | None, config: Settings, leases: str) -> None:
-    """Make the group of a query one without members, if it had any. `config`: of a member of the
-    newer protocol; `leases`: a topic that it can take part in. Raises UnavailableError while the
-    group has members: instances of the former version, with which tasks cannot be shared."""
-    if found is None:
-        return
-    group = found.group_id
-    if found.members:
+def take_over(groups: Groups, group: str, config: Settings, leases: str) -> None:
+    """Make the group of a query one without members. `config`: of a member of the newer protocol;
+    `leases`: the topic of the former members. Raises UnavailableError while the group has members:
+    instances of the former version, with which tasks cannot be shared."""
+    if not groups.vacant(group, (leases, 0)):
         raise UnavailableError(
             f"Instances of a former version of Millstream take part in the group '{group}'",
             hint="Stop all instances of the service before the first one of this version starts."
             " One that was killed counts until its session expires.",
         )
-    if found.type is ConsumerGroupType.CLASSIC and not found.is_simple_consumer_group:
-        _convert(Consumer(config), group, leases)
-
-
-def _convert(consumer: Consumer, group: str, leases: str) -> None:
-    """Be a member for a moment."""
+    consumer = Consumer(config)
     assigned: list[TopicPartition] = []
     deadline = time.monotonic() + REQUEST_SECONDS
     try:

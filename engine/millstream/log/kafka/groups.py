@@ -6,16 +6,23 @@ import time
 from collections.abc import Callable, Collection
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka.admin import AdminClient
 
-from millstream.log.kafka.asking import ABSENT, PAUSE, UNSETTLED, answer_to
+from millstream.log.kafka.asking import ABSENT, PASSING, PAUSE, UNSETTLED, answer_to
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import UnavailableError
 
 _LEAVE_SECONDS = 20.0
 """How long the members of a group may take to leave it; the brokers remove a dead one sooner."""
 _LEAVE_PAUSE = 0.1
+_OCCUPIED = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+    }
+)
 
 
 class Groups:
@@ -69,42 +76,26 @@ class Groups:
                     raise
             time.sleep(PAUSE)
 
-    def members(self, group: str) -> dict[str, frozenset[str]]:
-        """The members of a group by their id, and the topics of which each has partitions."""
-        found = self.described(group)
-        return {
-            member.member_id: frozenset(at.topic for at in member.assignment.topic_partitions)
-            for member in (() if found is None else found.members)
-        }
-
-    def described(self, group: str) -> ConsumerGroupDescription | None:
-        """A group as it is now; None if it does not exist."""
+    def vacant(self, group: str, lease: Place) -> bool:
+        """Whether a group has no members: only then do the brokers let a non-member move its
+        positions. `lease`: a position that may be moved at any time."""
+        consumer = Consumer(self._reading(group))
+        deadline = time.monotonic() + REQUEST_SECONDS
         try:
-            found: ConsumerGroupDescription = answer_to(
-                lambda: self._admin.describe_consumer_groups([group])[group]
-            )
-            return found
-        except KafkaException as error:
-            if error.args[0].code() in ABSENT:
-                return None
-            raise translated(error, f"look who is in the group '{group}'") from error
-
-    def await_released(self, group: str, leases: str, besides: str) -> None:
-        """Wait until no member of a group has partitions of a topic, besides one. Raises
-        UnavailableError when some still has after a while."""
-        deadline = time.monotonic() + _LEAVE_SECONDS
-        while holders := [
-            member
-            for member, topics in self.members(group).items()
-            if leases in topics and member != besides
-        ]:
-            if time.monotonic() > deadline:
-                raise UnavailableError(
-                    f"Other instances still hold tasks of '{leases}'",
-                    detail=", ".join(sorted(holders)),
-                    hint="They release them when they have read the statement, or end.",
-                )
-            time.sleep(_LEAVE_PAUSE)
+            while True:
+                try:
+                    consumer.commit(offsets=[TopicPartition(*lease, 0)], asynchronous=False)
+                    return True
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code in _OCCUPIED:
+                        return False
+                    if code not in PASSING or time.monotonic() > deadline:
+                        attempt = f"see whether anybody is in the group '{group}'"
+                        raise translated(error, attempt) from error
+                time.sleep(PAUSE)
+        finally:
+            consumer.close()
 
     def forget(self, group: str) -> None:
         """Drop a group's positions. Raises UnavailableError when it still has members after a

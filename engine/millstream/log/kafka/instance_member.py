@@ -1,20 +1,26 @@
-"""The membership of this process in the group of its service: one consumer that reads nothing,
-subscribed to the lease topics of all queries that run here.
+"""The membership of this process in the group of its service, for all its queries.
 
-The broker that coordinates the group assigns the partitions of those topics. It refuses positions
-with the credential of a client that is no longer a member, or has not joined since the last
-rebalance. Four rules make that sufficient:
+The members subscribe to a topic without records, whose partitions are their *seats*. This serves
+two purposes. Each transaction of a query carries the credential of the process's member, which the
+brokers refuse once the process was removed, or has not joined since the last rebalance. And who has
+which seat shows who was removed, and who is the leader: the member with the first one. Which member
+has which task is agreed on by the records of the assignment topic (`log/assignment`). Six rules
+make that sufficient:
 
 * the thread that runs the callbacks reads the credential anew for each transaction, and each query
   checks only afterwards whether its tasks were lost (`log/fenced_rounds.py`);
-* a credential is valid only while it names the member that received the assignment. A member that
-  the brokers have removed joins again under a new id. If it has a static name and was already
-  joining again, it does so without reporting that all was lost (2.16): under the new id it could
-  commit tasks that are assigned to others meanwhile. In this case everything counts as lost, and
-  another consumer joins;
+* a credential is valid only while it names the member that has the tasks. A member that the brokers
+  have removed joins again under a new id. If it has a static name and was already joining again, it
+  does so without reporting that all was lost (2.16): under the new id it could commit tasks that
+  others have meanwhile. In this case everything counts as lost, and another consumer joins;
 * a credential without a member (the client has just learned that it was removed) is never used:
   with an empty one the broker treats the transaction as that of a group without members;
-* a task is given up only when it is committed, or counted as lost before.
+* a task is released only when it is committed, or counted as lost before;
+* a member has tasks only while it has a seat, because the client reports a removal only then; and
+  after a removal it takes part under another name, even if the brokers know it by the same id
+  (KIP-848);
+* a member claims its seats in a transaction with its credential, so that a claim from before its
+  removal is refused; one that has to give up all seats that it has claimed starts over.
 
 All calls into the consumer come from one thread: each blocks the others (2.16).
 """
@@ -22,18 +28,36 @@ All calls into the consumer come from one thread: each blocks the others (2.16).
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from millstream.log.assignment.group_assignment import (
+    NOBODY,
+    Released,
+    Seated,
+    member_name,
+)
+from millstream.log.assignment.leading import Leading
+from millstream.log.assignment.member_tasks import MemberTasks
+from millstream.log.fenced_rounds import RefusedCredentialError
+from millstream.log.kafka.assignment_topic import AssignmentTopic
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
 from millstream.log.kafka.credentials import cause_of, member_of
-from millstream.log.kafka.lease_topics import LeaseTopics
+from millstream.log.kafka.name_dispute import NameDispute
 from millstream.log.kafka.transactions import MemberCredential
-from millstream.model.errors import FencedError, MillstreamError, StatementError, UnavailableError
+from millstream.log.log import Assignment, Outcome, Result
+from millstream.log.watchers import News
+from millstream.model.errors import (
+    CorruptionError,
+    FencedError,
+    MillstreamError,
+    StatementError,
+    UnavailableError,
+)
 
 _LOOK_SECONDS = 0.1
 """How soon a change of the group is noticed."""
@@ -42,38 +66,12 @@ _REFUSED_SECONDS = 3.0
 """How soon the client learns why its credential was refused."""
 _REFUSED_PAUSE = 0.02
 _CLOSE_SECONDS = 5.0
-_RELEASE_WAIT_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0
-_SUCCESSOR_SECONDS = 4.0
-"""How soon the other processes detect a running process."""
-_RELEASE_SECONDS = 60.0
-"""How long a name that the broker considers in use may belong to an earlier process of this
-instance."""
+_VACANT_SECONDS = 10.0
+_WHOLE_SECONDS = 1.0
+_TRUNCATE_EVERY = 50
+"""Every so many assignments, those before are deleted."""
 _WRONG = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
-
-
-class View(Protocol):
-    """The part of one query in the membership. All calls come from the thread of the member, or
-    from the one that adds it."""
-
-    leases: str
-    """The lease topic of the query."""
-
-    def hold(self, partitions: frozenset[int], *, lost: bool = False) -> int:
-        """The tasks to hold from now on; `lost`: those held before may be another member's already.
-        Returns the epoch of this assignment."""
-
-    def done(self, epoch: int) -> bool:
-        """Whether nothing else is held any more than what the assignment of `epoch` says."""
-
-    def settle(self, epoch: int) -> None:
-        """Count everything else as lost, unless it is done."""
-
-    def fail(self, fault: MillstreamError | None) -> None:
-        """The error of its own lease topic, or that there is none any more."""
-
-    def told(self) -> None:
-        """Something has changed."""
 
 
 class InstanceMember:
@@ -81,90 +79,118 @@ class InstanceMember:
 
     def __init__(
         self,
-        group: str,
         config: Settings,
+        subscribed: str,
+        topic: AssignmentTopic,
+        claim: Callable[[Seated, MemberCredential], Result],
+        leading: Leading,
         superseded: Callable[[], bool],
+        moved: Callable[[str], None],
         *,
         keep_seconds: float = 0.0,
     ) -> None:
-        """`superseded`: see `Membership`. `keep_seconds`: how long the tasks of a query that has
-        left are kept: a static member that ends must not give them up one by one before."""
-        self.group = group
+        """`subscribed`: the topic whose partitions the brokers share out. `claim` writes that this
+        member has seats, in a transaction with its credential. `superseded`: see
+        `Membership`. `moved` is called, from the thread, with the group of a
+        query whose assignment has changed. `keep_seconds`: how long the tasks of a query that has
+        left are kept: a process with a static name that ends must not give them up before."""
         self._config = config
-        self._superseded = superseded
-        self.news = threading.Condition()
-        """Guards the views and whatever the thread shares with others."""
-        self._views: dict[str, View] = {}
-        self._topics = LeaseTopics(keep_seconds)
-        self._owned: dict[str, frozenset[int]] = {}
-        """The partitions that the client holds, by topic; not those that it is about to release."""
-        self._place: tuple[str, int] | None = None
-        """A partition that the client holds, or is about to release."""
+        self._subscribed = subscribed
+        self._topic = topic
+        self._claim_seats = claim
+        self._leading = leading
+        self._moved = moved
+        self._keep_seconds = keep_seconds
+        self._dispute = NameDispute(str(config.get("group.instance.id", "")), superseded)
+        self._news = threading.Condition()
+        """Guards the tasks and whatever the thread shares with others."""
+        self._tasks = MemberTasks(0)
+        self._taken_in = -1
+        """Before which offset of the topic the tasks reflect everything."""
+        self._kept: dict[str, float] = {}
+        """The queries that have left, and until when their tasks are kept."""
+        self._unsettled: dict[str, float] = {}
+        """Until when each query may take to stop what was taken from it."""
+        self._stirred = False
+        """Whether the thread has something to look at."""
+        self._partitions: frozenset[int] = frozenset()
+        self._member_id = b""
+        """The id of the member that received them."""
+        self._claimed: frozenset[int] = frozenset()
+        self._seated = False
+        """Whether the others count this member."""
         self._asked = 0
         self._answered = 0
         self._credential: MemberCredential | None = None
-        self._name = b""
-        """The id of the member that received the assignment."""
         self._renamed = False
-        """Whether the client now has another member id and has not reported the assignment as lost.
-        """
+        """Whether the client now has another member id and has not reported that all was lost."""
         self._closing = False
-        self._leaving = False
-        """Closing a consumer does not block."""
         self.fault: MillstreamError | None = None
-        self._unreleased_since: float | None = None
         self._thread = threading.Thread(target=self._run, name="millstream-member", daemon=True)
         self._thread.start()
 
-    @property
-    def member_id(self) -> str:
-        """The id of the member that received the assignment; empty before it has."""
-        return self._name.decode()
+    # ---- the queries -------------------------------------------------------------------------
 
-    @property
-    def generation(self) -> bytes | None:
-        """Another value whenever the group has changed, as far as the client knows; None while it
-        is no member."""
-        credential = self._credential
-        return None if credential is None else credential.shown
-
-    def add(self, view: View) -> None:
+    def join(self, group: str, tasks: int) -> None:
         """Share the tasks of a query. Raises UnavailableError while it runs here already."""
-        with self.news:
+        with self._news:
             if self._closing:
                 raise UnavailableError("The log is closed")
-            if view.leases in self._views:
-                raise UnavailableError(f"The tasks of '{view.leases}' are held here already")
-            self._views[view.leases] = view
-            self._topics.add(view.leases, time.monotonic())
-            if owned := self._owned.get(view.leases):
-                view.hold(owned)
-            self.news.notify_all()
-        view.told()
+            if self._tasks.runs(group) and group not in self._kept:
+                raise UnavailableError(f"The tasks of '{group}' are held here already")
+            self._leave_kept(group)
+            self._tasks.join(group, tasks)
+            self._stir()
 
-    def remove(self, view: View) -> None:
-        """Give up the tasks of a query, soon; idempotent."""
-        with self.news:
-            if self._views.get(view.leases) is view:
-                del self._views[view.leases]
-                self._topics.remove(view.leases, time.monotonic())
-                self.news.notify_all()
+    def leave(self, group: str) -> None:
+        """Give up the tasks of a query, which has stopped them; idempotent."""
+        with self._news:
+            if self._keep_seconds and self._tasks.runs(group):
+                self._kept.setdefault(group, time.monotonic() + self._keep_seconds)
+            else:
+                self._tasks.leave(group)
+            self._stir()
 
-    def release(self, leases: str) -> bool:
-        """Give up at once what is left of the tasks of a query that was removed; returns whether
-        nothing is held. False as long as the query is not removed."""
-        with self.news:
-            if leases in self._views:
-                return False
-            self._topics.hurry(leases)
-            self.news.notify_all()
-            return self.news.wait_for(
-                lambda: self._closing or not self._occupied(leases), _RELEASE_WAIT_SECONDS
+    def _leave_kept(self, group: str) -> None:
+        if self._kept.pop(group, None) is not None:
+            self._tasks.leave(group)
+
+    def assignment(self, group: str) -> Assignment:
+        """What a query may process now; raises FencedError when another process has the name of
+        this instance."""
+        if self.fault is not None:
+            raise self.fault
+        with self._news:
+            self._tasks.check(group)
+            return self._tasks.assignment(group)
+
+    def settled(self, group: str, epoch: int) -> None:
+        """A query holds nothing but the assignment of `epoch`."""
+        with self._news:
+            self._tasks.settled(group, epoch)
+            self._stir()
+
+    def peers(self, group: str) -> bool:
+        """Whether other members run a query."""
+        with self._news:
+            return self._tasks.peers(group)
+
+    def vacant(self, group: str) -> bool:
+        """Whether no member has a task of a query, as far as the topic says now. A query that has
+        left gives up its tasks at once. Raises UnavailableError."""
+        end = self._topic.end()
+        with self._news:
+            self._leave_kept(group)
+            self._stir()
+            read = self._news.wait_for(
+                lambda: self._closing or (self._taken_in >= end and not self._tasks.reports()),
+                _VACANT_SECONDS,
             )
+            if not read:
+                raise UnavailableError(f"Cannot see which instance runs '{group}'")
+            return not self._tasks.runs(group) and not self._tasks.owners.owned(group)
 
-    def _occupied(self, leases: str) -> bool:
-        held = self._place is not None and self._place[0] == leases
-        return held or leases in self._owned or leases in self._topics.subscribed
+    # ---- credentials -------------------------------------------------------------------------
 
     def ask(self, refused: MemberCredential | None) -> MemberCredential | None:
         """The credential with which this process may commit now, as read after this call. Another
@@ -179,28 +205,38 @@ class InstanceMember:
             time.sleep(_REFUSED_PAUSE)
 
     def _ask(self) -> MemberCredential | None:
-        with self.news:
+        with self._news:
             self._asked += 1
             asked = self._asked
-            self.news.notify_all()
-            answered = self.news.wait_for(
+            self._stir()
+            answered = self._news.wait_for(
                 lambda: self._answered >= asked or self._closing, _CREDENTIAL_SECONDS
             )
             return self._credential if answered and self.fault is None else None
 
+    def told(self, news: News) -> None:
+        """News of the log."""
+        if self._topic.name in news.grown:
+            with self._news:
+                self._stir()
+
+    def _stir(self) -> None:
+        self._stirred = True
+        self._news.notify_all()
+
     def close(self) -> None:
         """Leave the group; idempotent. If the brokers do not respond, the thread is abandoned after
         a while."""
-        with self.news:
+        with self._news:
             self._closing = True
-            self.news.notify_all()
+            self._stir()
         self._thread.join(_CLOSE_SECONDS)
 
     # ---- the thread --------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._closing and not isinstance(self.fault, FencedError):
-            self._leaving = self._renamed = False
+            self._renamed = False
             try:
                 consumer = Consumer(self._config)
                 try:
@@ -208,208 +244,236 @@ class InstanceMember:
                 except KafkaException as error:
                     self._fail(error.args[0])
                 finally:
-                    self._leaving = True
                     self._lose()
                     consumer.close()
             except KafkaException as error:
                 self._fail(error.args[0])
             except StatementError as error:
                 self.fault = error
+            except MillstreamError as error:
+                # A report may have been written or not: another member joins, with nothing to
+                # report of this one.
+                logging.getLogger("millstream").debug("the membership starts over: %s", error)
             except SystemError:
                 # The client (2.16) raises it for an error that comes while a callback of its own
                 # fails. The assignment is lost already; a new consumer joins the group.
                 logging.getLogger("millstream").debug("a consumer broke down", exc_info=True)
-            with self.news:
-                self._topics.subscribed = frozenset()
-                self.news.notify_all()
-                self.news.wait_for(lambda: self._closing, _AGAIN_SECONDS)
+            with self._news:
+                self._news.wait_for(lambda: self._closing, _AGAIN_SECONDS)
+        self._topic.close()
 
     def _follow(self, consumer: Consumer) -> None:
         """Until it is closed, the client fails for good, or its member id changes."""
+        start = self._topic.restart()
+        with self._news:
+            self._tasks.restart(start)
+            self._taken_in = -1
+        consumer.subscribe(
+            [self._subscribed],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        whole = 0.0
         while not self._closing and not self._renamed:
-            self._subscribe(consumer)
-            message = consumer.poll(0)
-            if message is not None and (fault := message.error()) is not None:
-                if fault.code() == KafkaError._FATAL:
-                    raise KafkaException(cause_of(fault))
-                if fault.code() in _WRONG:
-                    self._refused(fault, message.topic())
-            with self.news:
-                self.news.wait_for(lambda: self._wanted() or self._topics.hurried, _LOOK_SECONDS)
+            self._poll(consumer)
             self._answer(consumer)
+            self._claim()
+            # Everything is looked at now and then, in case that news were missed.
+            if self._stirred or self._kept or self._unsettled or time.monotonic() >= whole:
+                whole = time.monotonic() + _WHOLE_SECONDS
+                self._stirred = False
+                self._read()
+                self._report()
+            self._lead()
+            with self._news:
+                self._news.wait_for(lambda: self._stirred or self._closing, _LOOK_SECONDS)
 
-    def _subscribe(self, consumer: Consumer) -> None:
-        with self.news:
-            topics = self._topics.due(time.monotonic())
-        if topics is None:
-            return
-        if topics:
-            consumer.subscribe(
-                sorted(topics),
-                on_assign=self._on_assign,
-                on_revoke=self._on_revoke,
-                on_lost=self._on_lost,
-            )
-        else:
-            consumer.unsubscribe()
-        with self.news:
-            self._topics.subscribed = topics
-            self.news.notify_all()
-
-    def _wanted(self) -> bool:
-        return self._closing or self._asked > self._answered
+    def _poll(self, consumer: Consumer) -> None:
+        message = consumer.poll(0)
+        if message is not None and (fault := message.error()) is not None:
+            if fault.code() == KafkaError._FATAL:
+                raise KafkaException(cause_of(fault))
+            if fault.code() in _WRONG:
+                self._fail(fault)
 
     def _answer(self, consumer: Consumer) -> None:
         """Return the credential to waiting callers. The member id is checked even without any."""
         asked = self._asked
         shown = self._shown(consumer)
-        with self.news:
-            place = self._place
+        with self._news:
             if shown is not None:
                 self.fault = None
             self._credential = (
-                None if shown is None or place is None else MemberCredential(place, shown)
+                None if shown is None else MemberCredential((self._subscribed, 0), shown)
             )
             self._answered = asked
-            self.news.notify_all()
+            self._news.notify_all()
 
     def _shown(self, consumer: Consumer) -> bytes | None:
-        """The current credential, if it belongs to the member that received the assignment."""
+        """The current credential, if it belongs to the member that received the partitions."""
         shown: bytes = consumer.consumer_group_metadata()
-        name = member_of(shown)
-        if name and name != self._name and self._owned:
+        found = member_of(shown)
+        if found and found != self._member_id and self._partitions:
             self._renamed = True
             self._lose()
-        return shown if name and not self._renamed else None
+        if not found or self._renamed or not self._partitions:
+            return None
+        return shown
+
+    def _read(self) -> None:
+        """Take over what the topic says, and have the queries whose tasks have changed told."""
+        try:
+            records = self._topic.read()
+        except CorruptionError as error:
+            raise UnavailableError(
+                "The assignment topic was truncated", detail=str(error)
+            ) from error
+        except UnavailableError:
+            # What is held stays valid: the credential decides.
+            return
+        with self._news:
+            for offset, record in records:
+                self._tasks.read(offset, record)
+            self._taken_in = self._topic.position
+            changed = self._tasks.update()
+            seated = self._tasks.name in self._tasks.owners.members
+            self._news.notify_all()
+        self._tell(changed)
+        if self._seated and not seated:
+            # The others count this member as gone. Whatever was the reason, it starts over.
+            self._renamed = True
+            self._lose()
+            return
+        self._seated = seated
+        made = self._tasks.known.assignment
+        if records and self._leads and made.number % _TRUNCATE_EVERY == 0:
+            self._topic.truncate(made.read)
+
+    def _tell(self, groups: Collection[str]) -> None:
+        for group in groups:
+            self._moved(group)
+
+    def _report(self) -> None:
+        """Write what the others have to know. Queries that take too long to stop lose all."""
+        now = time.monotonic()
+        with self._news:
+            for group, until in list(self._kept.items()):
+                self._tasks.settled(group, self._tasks.assignment(group).epoch)
+                if now >= until:
+                    self._leave_kept(group)
+            late = self._overdue(now)
+            for group in late:
+                self._tasks.give_up(group)
+            # A report of a member without a seat would not count.
+            reports = self._tasks.reports() if self._seated else []
+        self._tell(late)
+        for report in reports:
+            try:
+                self._topic.write(report)
+            except UnavailableError:
+                if isinstance(report, Released):
+                    # It may be repeated at any time; others may not come after later reports.
+                    return
+                raise
+            with self._news:
+                self._tasks.reported(report)
+                self._news.notify_all()
+
+    def _overdue(self, now: float) -> list[str]:
+        unsettled = self._tasks.unsettled()
+        self._unsettled = {
+            group: self._unsettled.get(group, now + SETTLE_SECONDS) for group in unsettled
+        }
+        return [group for group, until in self._unsettled.items() if now >= until]
+
+    def _lead(self) -> None:
+        if not self._leads or (made := self._leading.next(self._tasks, time.monotonic())) is None:
+            return
+        try:
+            self._topic.write(made)
+        except UnavailableError:
+            # If it was written even so, another one with this number does not count.
+            self._leading.again()
+
+    # ---- the group ---------------------------------------------------------------------------
+
+    @property
+    def _leads(self) -> bool:
+        return self._seated and self._tasks.owners.seats.get(0) == self._tasks.name
+
+    def _claim(self) -> None:
+        """Have the others count this member, and those as gone that have had its seats before."""
+        wanted, credential = self._partitions - self._claimed, self._credential
+        if not wanted or credential is None:
+            return
+        result = self._claim_seats(Seated(self._tasks.name, wanted), credential)
+        if result is Outcome.COMMITTED:
+            self._claimed |= wanted
+        elif result is not Outcome.ABORTED and not isinstance(result, RefusedCredentialError):
+            raise UnavailableError("It is not known whether the seats of this member were claimed")
 
     def _on_assign(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
-        self._unreleased_since = None
+        self._dispute.over()
         shown = self._shown(consumer)
         consumer.incremental_assign([TopicPartition(at.topic, at.partition, 0) for at in given])
         if not given or self._renamed:
             return
         consumer.pause(list(given))
-        if not self._owned:
-            self._name = member_of(shown) if shown else b""
-        self._place = self._place or (given[0].topic, given[0].partition)
-        more = _by_topic(given)
-        for leases, partitions in more.items():
-            self._own(leases, self._owned.get(leases, frozenset()) | partitions)
+        if not self._partitions:
+            self._enter(consumer.consumer_group_metadata() if shown is None else shown)
+        self._partitions |= _numbers(given)
+
+    def _enter(self, shown: bytes) -> None:
+        """Take part as a new member."""
+        self._member_id = member_of(shown)
+        self._claimed, self._seated = frozenset(), False
+        with self._news:
+            changed = self._tasks.rename(member_name(self._dispute.instance, secrets.token_hex(8)))
+            self._stir()
+        self._tell(changed)
 
     def _on_revoke(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
-        """Held tasks are committed by other threads meanwhile, with credentials from here."""
-        self._shown(consumer)
-        less = _by_topic(taken)
-        settling = []
-        for leases, partitions in less.items():
-            owned = self._owned.get(leases, frozenset())
-            if owned & partitions and (told := self._own(leases, owned - partitions)) is not None:
-                settling.append(told)
-        self._settle(consumer, settling)
+        numbers = _numbers(taken)
+        before = self._claimed
+        self._partitions, self._claimed = self._partitions - numbers, self._claimed - numbers
+        if before and not self._claimed:
+            # Without a seat that it has claimed, the others may take it for gone at any time.
+            self._renamed = True
+            self._lose()
         consumer.incremental_unassign(list(taken))
-        self._forget_place(less)
-
-    def _settle(self, consumer: Consumer, settling: Sequence[tuple[View, int]]) -> None:
-        """Wait for the queries that have to release tasks; the others go on."""
-
-        def done() -> bool:
-            over = self._leaving or self._closing
-            return over or all(view.done(epoch) for view, epoch in settling)
-
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while not done() and time.monotonic() < deadline:
-            with self.news:
-                self.news.wait_for(lambda: done() or self._wanted(), _LOOK_SECONDS)
-            self._answer(consumer)
-        for view, epoch in settling:
-            view.settle(epoch)
-
-    def _forget_place(self, less: Mapping[str, frozenset[int]]) -> None:
-        with self.news:
-            if self._place is not None and self._place[1] in less.get(self._place[0], ()):
-                left = [(leases, min(owned)) for leases, owned in self._owned.items()]
-                self._place = left[0] if left else None
-            self.news.notify_all()
 
     def _on_lost(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
         self._lose()
         consumer.incremental_unassign(list(taken))
 
     def _lose(self) -> None:
-        for leases in list(self._owned):
-            self._own(leases, frozenset(), lost=True)
-        with self.news:
-            self._place = None
-            self.news.notify_all()
-
-    def _own(
-        self, leases: str, partitions: frozenset[int], *, lost: bool = False
-    ) -> tuple[View, int] | None:
-        """Note what the client holds of a query, and tell the query if it runs here."""
-        with self.news:
-            if partitions:
-                self._owned[leases] = partitions
-            else:
-                self._owned.pop(leases, None)
-            view = self._views.get(leases)
-            epoch = 0 if view is None else view.hold(partitions, lost=lost)
-            self.news.notify_all()
-        if view is None:
-            return None
-        view.told()
-        return view, epoch
-
-    def _refused(self, fault: KafkaError, leases: str | None) -> None:
-        """One lease topic is refused, or the group."""
-        with self.news:
-            view = None if leases is None else self._views.get(leases)
-        if view is None:
-            self._fail(fault)
-            return
-        view.fail(translated(fault, f"share the tasks of '{leases}'"))
-        view.told()
+        """Everything may be another member's from now on."""
+        self._partitions = self._claimed = frozenset()
+        self._seated = False
+        self._leading.stop()
+        with self._news:
+            changed = self._tasks.rename(NOBODY)
+            self._credential = None
+            self._news.notify_all()
+        self._tell(changed)
 
     def _fail(self, fault: KafkaError) -> None:
-        """The error that the driver gets when it reads the assignment."""
+        """The error that a query gets when it reads its assignment."""
         unreleased = fault.code() == KafkaError.UNRELEASED_INSTANCE_ID
-        if unreleased and not self._unreleased_for_long():
+        if unreleased and not self._dispute.unreleased_for_long():
             return
-        failure = translated(fault, f"take part in the group '{self.group}'")
+        failure = translated(fault, "take part in sharing the tasks of the queries")
         if unreleased or isinstance(failure, FencedError):
             self._lose()
-            if not unreleased and not self._has_successor():
+            if not unreleased and not self._dispute.has_successor(lambda: self._closing):
                 return
-            name = self._config.get("group.instance.id")
-            failure = FencedError(
-                f"Another process runs with instance id '{name}'",
-                hint="Give each process an instance id of its own, or none.",
-            )
+            failure = self._dispute.error()
         self.fault = failure
-        with self.news:
-            views = list(self._views.values())
-        for view in views:
-            view.told()
-
-    def _has_successor(self) -> bool:
-        """Whether another process has our name. A join request that was sent twice, because the
-        response was slow, also makes the brokers report a second process."""
-        deadline = time.monotonic() + _SUCCESSOR_SECONDS
-        while not self._closing and time.monotonic() < deadline:
-            if self._superseded():
-                return True
-            with self.news:
-                self.news.wait(_LOOK_SECONDS)
-        return False
-
-    def _unreleased_for_long(self) -> bool:
-        """The broker may not have detected yet that an earlier process of this name has ended."""
-        now = time.monotonic()
-        self._unreleased_since = self._unreleased_since or now
-        return now > self._unreleased_since + _RELEASE_SECONDS
+        with self._news:
+            groups = self._tasks.groups()
+        self._tell(groups)
 
 
-def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, frozenset[int]]:
-    found: dict[str, frozenset[int]] = {}
-    for at in partitions:
-        found[at.topic] = found.get(at.topic, frozenset()) | {at.partition}
-    return found
+def _numbers(partitions: Sequence[TopicPartition]) -> frozenset[int]:
+    return frozenset(at.partition for at in partitions)

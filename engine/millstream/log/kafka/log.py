@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from weakref import WeakSet
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from millstream.log.kafka.client import (
     plain_producer_config,
 )
 from millstream.log.kafka.credentials import of_no_member
+from millstream.log.kafka.entering import Service, enter
 from millstream.log.kafka.fetchers import Fetchers
 from millstream.log.kafka.former_groups import take_over
 from millstream.log.kafka.instance_member import InstanceMember
@@ -38,7 +38,6 @@ from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.transactions import Transactions, WriterContext
 from millstream.log.kafka.writer import KafkaWriter
 from millstream.log.log import (
-    AS_THE_CLUSTER,
     Fetched,
     Member,
     Participant,
@@ -51,17 +50,16 @@ from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import SoleMember
 from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import (
-    ConflictError,
-    CorruptionError,
     MillstreamError,
     UnavailableError,
 )
 
-_TAKE_SECONDS = 5.0
-"""How long it may take until a query is assigned that nobody else has."""
-POLL_INTERVAL_MS = 1_000
+POLL_INTERVAL_MS = 3_000
 """How often queries without news look at their topics. A client that has stopped fetching without
 a word, and a topic that was deleted elsewhere, are noticed by nothing else."""
+_RELEASE_SECONDS = 20.0
+"""How long other instances may take to release the tasks of a query that was dropped; the brokers
+remove a dead one sooner."""
 
 
 class KafkaLog:
@@ -123,10 +121,9 @@ class KafkaLog:
             sharing().commit_seconds,
         )
         self._lock = threading.Lock()
+        self._joining = threading.Lock()
         self._instance: InstanceMember | None = None
         """The membership of this process, for all its queries; from the first one on."""
-        self._peers: tuple[bytes | None, bool] = None, False
-        """Whether there were other members, and in which generation."""
         self._credential: bytes | None = None
         """The credential of a consumer that is no member of any group."""
         self._closed = False
@@ -238,68 +235,31 @@ class KafkaLog:
 
     def positions(self, group: str, topic_partitions: Collection[Place] = ()) -> dict[Place, int]:
         """The committed positions of a group, of `topic_partitions` alone where they are given."""
-        name, leases = self._namespace + group, self._leases(group)
-        found = self._topics.groups.positions(name, topic_partitions)
-        return {
-            topic_partition: offset
-            for topic_partition, offset in found.items()
-            if topic_partition[0] != leases
-        }
+        return self._topics.groups.positions(self._namespace + group, topic_partitions)
 
     def vacant(self, group: str) -> bool:
-        """Whether a group has no members; waits for transactions that may still move its
+        """Whether no instance runs a query; waits for transactions that may still move its
         positions."""
-        leases = self._leases(group)
-        found = self._topics.described([leases]).get(leases)
-        if found is None:
+        if self._membership is None:
             return True
-        instance = self._instance
-        if instance is not None and not instance.release(leases):
-            return False
-        members = self._topics.groups.members(self._service)
-        members.pop("" if instance is None else instance.member_id, None)
-        if any(leases in topics for topics in members.values()):
-            return False
-        if members and not self._taken(group, found.partitions):
+        if not self._instance_member(self._membership).vacant(group):
             return False
         self._topics.groups.positions(self._namespace + group)
         return True
 
-    def _has_peers(self) -> bool:
-        """Whether the group of the instances has other members; it is looked at after each change
-        of the group alone."""
-        instance = self._instance
-        generation = None if instance is None else instance.generation
-        if instance is not None and generation not in (None, self._peers[0]):
-            members = self._topics.groups.members(self._service)
-            members.pop(instance.member_id, None)
-            self._peers = generation, bool(members)
-        return self._peers[1]
-
-    def _taken(self, group: str, partitions: int) -> bool:
-        """Whether this process has got all tasks of a query, for a moment. A member that is
-        releasing tasks may still commit them, although brokers show nobody who has them."""
-        member = self.join(group, partitions)
-        try:
-            deadline = time.monotonic() + _TAKE_SECONDS
-            while len(held := member.assignment().partitions) < partitions:
-                if held or time.monotonic() > deadline:
-                    return False
-                time.sleep(PAUSE)
-            return True
-        finally:
-            member.close()
-
     def forget_group(self, group: str) -> None:
         """Drop a group's positions, once no instance has tasks of its query any more."""
-        name, leases = self._namespace + group, self._leases(group)
+        name = self._namespace + group
+        deadline = time.monotonic() + _RELEASE_SECONDS
+        while not self.vacant(group):
+            if time.monotonic() > deadline:
+                raise UnavailableError(
+                    f"Other instances still hold tasks of '{group}'",
+                    hint="They release them when they have read the statement, or end.",
+                )
+            time.sleep(PAUSE)
         self._moved.pop(name, None)
-        if self._instance is not None:
-            self._instance.release(leases)
-        own = "" if self._instance is None else self._instance.member_id
-        self._topics.groups.await_released(self._service, leases, own)
         self._topics.groups.forget(name)
-        self._topics.delete(leases)
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the writer of `identity`, fencing earlier ones."""
@@ -322,88 +282,65 @@ class KafkaLog:
         identity = f"{self._membership.incarnation}.{number}"
         return Transactions(identity, self._context, sharing())
 
-    def topics_of_group(self, group: str, partitions: int) -> tuple[Topic, ...]:
-        """The lease topic, of which each partition stands for a task."""
-        if self._membership is None:
-            return ()
-        return (Topic(self._leases(group), partitions, AS_THE_CLUSTER),)
-
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when other members use
         another count."""
         membership = self._membership
         if membership is None:
             return SoleMember(self, group, partitions)
-        name, leases = self._namespace + group, self._leases(group)
-        self._check_leases(group, leases, partitions)
-        former = member_config(self._servers, name, Membership(protocol="consumer"), self._extra)
-        take_over(self._topics.groups.described(name), former, leases)
+        context = self._member_context(membership)
+        name = self._namespace + group
+        self._take_over(name)
         asking = lag_config(self._servers, name, self._extra)
-        made = KafkaMember(
-            group,
-            leases,
-            self._member_context(membership),
-            lambda: self._watchers.call(changed(group)),
-            LagOf(asking, self._topics.look),
-        )
+        made = KafkaMember(group, partitions, context, LagOf(asking, self._topics.look))
         self._members.add(made)
         return made
+
+    def _take_over(self, name: str) -> None:
+        """Make the group of a query that an earlier version has created one without members."""
+        leases = f"{name}-leases"
+        if self._topics.described([leases]):
+            former = Membership(protocol="consumer")
+            config = member_config(self._servers, name, former, self._extra)
+            take_over(self._topics.groups, name, config, leases)
+            self._topics.delete(leases)
 
     def _member_context(self, membership: Membership) -> MemberContext:
         def open_transactions(group: str, size: int) -> Transactions:
             identity = f"{group}.{membership.incarnation}"
             return Transactions(identity, self._context, sharing(size))
 
-        with self._lock:
-            if self._closed:
-                raise UnavailableError("The log is closed")
-            if self._instance is None:
-                keeps = bool(membership.instance)
-                self._instance = InstanceMember(
-                    self._service,
-                    member_config(self._servers, self._service, membership, self._extra),
-                    membership.superseded,
-                    keep_seconds=membership.session_timeout_ms / 1000 if keeps else 0.0,
-                )
         return MemberContext(
-            self._instance,
+            self._instance_member(membership),
             self._namespace,
             self._pool,
             self._plain,
             open_transactions,
-            self._has_peers,
             self._outsider,
         )
+
+    def _instance_member(self, membership: Membership) -> InstanceMember:
+        with self._joining:
+            if self._closed:
+                raise UnavailableError("The log is closed")
+            if self._instance is None:
+                service = Service(self._servers, self._service, membership, self._extra)
+                self._instance = enter(
+                    service,
+                    self,
+                    self._topics,
+                    self._pool,
+                    self._plain,
+                    lambda group: self._watchers.call(changed(group)),
+                )
+                self.on_news(self._instance.told)
+            return self._instance
 
     @property
     def _service(self) -> str:
         """The group whose members are the instances of the service. No query has this id: a hyphen
         does not begin one."""
         return f"{self._namespace}-instances"
-
-    def _leases(self, group: str) -> str:
-        return f"{self._namespace}{group}-leases"
-
-    def _check_leases(self, group: str, name: str, partitions: int) -> None:
-        """Create the lease topic unless the statement that started the query has."""
-        found = self._topics.described([name]).get(name)
-        if found is None:
-            for topic in self.topics_of_group(group, partitions):
-                with suppress(ConflictError):
-                    self.create_topic(topic)
-        deadline = time.monotonic() + REQUEST_SECONDS
-        while (found := found or self._topics.described([name]).get(name)) is None:
-            # Another instance has just created it, and not all brokers have the metadata yet.
-            if time.monotonic() > deadline:
-                raise UnavailableError(f"The topic '{name}' cannot be found")
-            time.sleep(PAUSE)
-        if found.partitions != partitions:
-            raise CorruptionError(
-                f"topic '{name}' shares {found.partitions} tasks between the instances, but here"
-                f" the query has {partitions}",
-                hint="Drop the query and create it again.",
-                code="E-PARTITIONS",
-            )
 
     poll_interval_ms = POLL_INTERVAL_MS
     """See `WatchedLog`."""

@@ -15,61 +15,40 @@ from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.transactions import Entry, Transactions
 from millstream.log.log import Appended, Assignment, Lag
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import MillstreamError
 
 
 @dataclass(frozen=True, slots=True)
 class MemberContext:
     """What the members of all queries share. `open_transactions` opens a producer of its own for
-    transactions of the given size, by an identity; `peers`: see `Member`; `outsider`: see
-    `WriterContext`."""
+    transactions of the given size, by an identity; `outsider`: see `WriterContext`."""
 
     instance: InstanceMember
     namespace: str
     pool: ProducerPool
     plain: PlainProducers
     open_transactions: Callable[[str, int], Transactions]
-    peers: Callable[[], bool]
     outsider: Callable[[str], object]
 
 
 class KafkaMember:
     """`Member` of one query. The process is the member of the brokers, for all its queries."""
 
-    def __init__(
-        self,
-        group: str,
-        leases: str,
-        context: MemberContext,
-        moved: Callable[[], None],
-        lag: LagOf,
-    ) -> None:
-        """`leases`: the lease topic. `moved` is called, from any thread, whenever the assignment
-        changes. Raises UnavailableError while the query runs in this process already."""
-        self.leases = leases
+    def __init__(self, group: str, tasks: int, context: MemberContext, lag: LagOf) -> None:
+        """Raises UnavailableError while the query runs in this process already."""
         self._group = group
         self._context = context
-        self._moved = moved
         self._lag = lag
-        self._assignment = Assignment(0, frozenset())
-        self._settled = 0
-        self._fault: MillstreamError | None = None
         self._closed = False
-        context.instance.add(self)
+        context.instance.join(group, tasks)
 
     def assignment(self) -> Assignment:
         """The current assignment of this member; raises FencedError when another process has its
         name."""
-        fault = self._context.instance.fault or self._fault
-        if fault is not None:
-            raise fault
-        return self._assignment
+        return self._context.instance.assignment(self._group)
 
     def settled(self, epoch: int) -> None:
         """Acknowledge the assignment of `epoch`: nothing else is held any more."""
-        with self._context.instance.news:
-            self._settled = max(self._settled, epoch)
-            self._context.instance.news.notify_all()
+        self._context.instance.settled(self._group, epoch)
 
     def writer(self, epoch: int, *, size: int = 0) -> LargeWriter | PooledWriter:
         """The writer for the assignment of `epoch`."""
@@ -85,14 +64,14 @@ class KafkaMember:
 
     def peers(self) -> bool:
         """See `Member`."""
-        return self._context.peers()
+        return self._context.instance.peers(self._group)
 
     def close(self) -> None:
-        """Give up the tasks, soon; idempotent. The process stays a member for its other queries."""
-        self._lag.close()
-        with self._context.instance.news:
+        """Give up the tasks; idempotent. The process stays a member for its other queries."""
+        if not self._closed:
             self._closed = True
-        self._context.instance.remove(self)
+            self._lag.close()
+            self._context.instance.leave(self._group)
 
     @property
     def instance(self) -> InstanceMember:
@@ -118,33 +97,3 @@ class KafkaMember:
             return Entry(appended)
         credential = self._context.outsider(self._context.namespace + self._group)
         return Entry(appended, self._group, positions, credential)
-
-    # ---- for the thread of the membership --------------------------------------------------------
-
-    def hold(self, partitions: frozenset[int], *, lost: bool = False) -> int:
-        """See `View`."""
-        epoch = self._assignment.epoch + 1
-        self._fault = None
-        self._assignment = Assignment(epoch, partitions, epoch if lost else self._assignment.lost)
-        return epoch
-
-    def done(self, epoch: int) -> bool:
-        """See `View`."""
-        return self._closed or self._settled >= epoch
-
-    def settle(self, epoch: int) -> None:
-        """See `View`."""
-        with self._context.instance.news:
-            late = not self._closed and self._settled < epoch
-            if late:
-                self.hold(self._assignment.partitions, lost=True)
-        if late:
-            self.told()
-
-    def fail(self, fault: MillstreamError | None) -> None:
-        """See `View`."""
-        self._fault = fault
-
-    def told(self) -> None:
-        """See `View`."""
-        self._moved()

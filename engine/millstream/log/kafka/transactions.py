@@ -33,6 +33,8 @@ _OUTDATED = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.STALE_MEMBER_EPOCH,
         KafkaError.FENCED_MEMBER_EPOCH,
+        # Of the member, not of the producer: the transaction is still to be aborted.
+        KafkaError.FENCED_INSTANCE_ID,
     }
 )
 """Why the brokers refuse the credential of a member."""
