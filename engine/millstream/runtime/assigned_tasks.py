@@ -3,14 +3,30 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic
 
-from millstream.log.log import Assignment, Batch, Lag, Log, Member, TopicPartition, Writer
+from millstream.log.log import (
+    Assignment,
+    Batch,
+    Lag,
+    Log,
+    Member,
+    Outcome,
+    TopicPartition,
+    Writer,
+)
 from millstream.log.membership import SoleMember
+from millstream.model.errors import MillstreamError
 from millstream.runtime.ports import Restorer
 from millstream.runtime.spec import QuerySpec
+
+KEEP_POSITIONS_MS = 6 * 3_600_000
+"""How often the positions of a query that commits nothing are committed again. A broker deletes
+those that are older than `offsets.retention.minutes`, a week by default."""
+_KEEP_AGAIN_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +49,11 @@ class AssignedTasks(Generic[Batch]):
         self._member: Member[Batch] | None = None
         self._assignment = Assignment(0, frozenset())
         self._open: frozenset[int] = frozenset()
+        self._kept: Mapping[TopicPartition, int] = {}
+        """The positions as they were committed last."""
+        self._kept_epoch = 0
+        """The assignment for which that was."""
+        self._keep_at = 0
 
     def change(self) -> Change | None:
         """The change to make, if any: a new assignment, or that more of the assignment can be
@@ -76,6 +97,24 @@ class AssignedTasks(Generic[Batch]):
         """Whether more tasks may be opened soon: the assignment is not known yet, or their state is
         not restored yet."""
         return self._assignment.epoch == 0 or self._open != self._assignment.partitions
+
+    def keep_positions(self, positions: Mapping[TopicPartition, int], now: int) -> None:
+        """Commit the positions that are committed once more if that was long ago, for brokers to
+        keep them; also those of a query that is paused or has failed. `positions`: another object
+        after each commit."""
+        epoch = self._assignment.epoch
+        if positions is not self._kept:
+            self._kept, self._kept_epoch = positions, epoch
+            self._keep_at = now + KEEP_POSITIONS_MS
+        elif positions and now >= self._keep_at and self.shared and epoch == self._kept_epoch:
+            self._keep_at = now + _KEEP_AGAIN_MS
+            with suppress(MillstreamError):
+                writer = self.writer()
+                try:
+                    if writer.transact(self._spec.group, (), positions) is Outcome.COMMITTED:
+                        self._keep_at = now + KEEP_POSITIONS_MS
+                finally:
+                    writer.close()
 
     def writer(self) -> Writer[Batch]:
         """The writer for the assigned tasks."""

@@ -138,6 +138,7 @@ class QueryRunner(Generic[Batch]):
         for their tasks, so even a stopped query releases what it must not keep."""
         change = self.holding.change()
         if change is None:
+            self.holding.keep_positions(self.committed, now)
             return False
         if self.dirty and not change.dropping and self.state not in STOPPED:
             self._commit(now)
