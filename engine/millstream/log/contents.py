@@ -56,6 +56,14 @@ class Contents:
         starts[partition] = start
         self.topics[stored.topic.name] = replace(stored, starts=tuple(starts))
 
+    def truncate_again(self, starts: Mapping[tuple[int, int], int]) -> None:
+        """Truncate partitions, by the ids of their topics, after `load`: the file lacks it."""
+        for stored in tuple(self.topics.values()):
+            for partition, known in enumerate(stored.starts):
+                start = starts.get((stored.id, partition), 0)
+                if start > known:
+                    self.truncated(self.topics[stored.topic.name], partition, start)
+
     def forget_topic(self, name: str) -> None:
         """Remove a topic and every position on it."""
         del self.topics[name]

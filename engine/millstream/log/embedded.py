@@ -7,8 +7,8 @@ One process opens the file; any number of its threads may use the log. Topics ar
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,7 @@ from millstream.log.log import (
     ends_one_by_one,
     of_places,
 )
-from millstream.log.logfile import InDoubtError, LogFile
+from millstream.log.logfile import InDoubtError, LogFile, Writing
 from millstream.log.membership import SoleMember
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.stored import Stored
@@ -64,6 +64,8 @@ class EmbeddedLog:
         self._file = LogFile(path, connection)
         self._contents = Contents(tail_bytes)
         self._lock = threading.RLock()
+        self._truncated: dict[tuple[int, int], int] = {}
+        """Starts of partitions, by the id of the topic, that the next transaction writes."""
         self._watchers = Watchers()
         self._closed = False
         self._record_bytes: dict[TopicPartition, int] = {}
@@ -136,13 +138,21 @@ class EmbeddedLog:
         """
         self._file.lock()
 
+    @contextmanager
+    def _change(self) -> Iterator[Writing]:
+        """A transaction of the file, under the lock; see `LogFile.change`."""
+        with self._file.change() as (cursor, rows):
+            tables.insert_starts(cursor, self._truncated)
+            yield cursor, rows
+        self._truncated.clear()
+
     # Topics
 
     def create_topic(self, topic: Topic) -> None:
         """See `Log`."""
         with self._lock:
             check_new_topic(topic, self.topic(topic.name))
-            with self._file.change() as cursor:
+            with self._change() as (cursor, _):
                 stored = tables.insert_topic(cursor, topic)
             self._contents.topics[topic.name] = stored
         self._watchers.call(changed(topic.name))
@@ -158,7 +168,7 @@ class EmbeddedLog:
             stored = self._contents.topics.get(name)
             if stored is None:
                 return
-            with self._file.change() as cursor:
+            with self._change() as (cursor, _):
                 tables.drop_topic(cursor, stored)
             self._contents.forget_topic(name)
             for partition in range(stored.topic.partitions):
@@ -274,17 +284,18 @@ class EmbeddedLog:
         }
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        """See `Log`. `maintain` frees the space, a segment at a time."""
+        """See `Log`. `maintain` frees the space, a segment at a time.
+
+        The next transaction of the file makes it durable: a crash before that is one before the
+        truncation, because nothing has been written since.
+        """
         with self._lock:
             stored = self._stored(topic, partition)
             start = min(before, stored.ends[partition])
             if start <= stored.starts[partition]:
                 return
-            with self._file.change() as cursor:
-                cursor.execute(
-                    "INSERT INTO log.starts VALUES (?, ?, ?)", [stored.id, partition, start]
-                )
             self._contents.truncated(stored, partition, start)
+            self._truncated[stored.id, partition] = start
             self._untidy.add(topic)
 
     # Positions and writers
@@ -306,7 +317,7 @@ class EmbeddedLog:
         with self._lock:
             if not self.positions(group):
                 return
-            with self._file.change() as cursor:
+            with self._change() as (cursor, _):
                 cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
             del self._contents.positions[group]
 
@@ -322,7 +333,7 @@ class EmbeddedLog:
             if self._file.doubt:
                 self._settle()
             epoch = self._epochs.get(identity, 0) + 1
-            with self._file.change() as cursor:
+            with self._change() as (cursor, _):
                 cursor.execute("DELETE FROM log.writers WHERE identity = ?", [identity])
                 cursor.execute("INSERT INTO log.writers VALUES (?, ?)", [identity, epoch])
             self._epochs[identity] = epoch
@@ -334,6 +345,7 @@ class EmbeddedLog:
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
+        self._contents.truncate_again(self._truncated)
         # What was in doubt may turn out to be there.
         topics = frozenset(self._contents.topics)
         self._untidy.update(topics)
@@ -368,7 +380,7 @@ class EmbeddedLog:
             stored = self._contents.topics.get(name)
             dead = stored.dead_segments() if stored else ()
             if stored and dead:
-                with self._file.change() as cursor:
+                with self._change() as (cursor, _):
                     for segment in dead:
                         tables.drop_segment(cursor, stored, segment)
                 self._contents.topics[name] = replace(stored, segments=stored.segments[len(dead) :])
@@ -381,6 +393,9 @@ class EmbeddedLog:
                 return
             self._closed = True
             self._watchers = Watchers()
+            if self._truncated:
+                with suppress(MillstreamError), self._change():
+                    pass
             self._file.close()
 
     def _require_open(self) -> None:
@@ -433,11 +448,11 @@ class EmbeddedLog:
                     moves[part.group] = {**moves.get(part.group, {}), **part.positions}
             if not insertions and not moves:
                 return
-            with self._file.change() as cursor:
+            with self._change() as (cursor, rows):
                 if insertions and not self._arrivals.begun:
                     tables.count_opening(cursor)
                 for insertion in insertions:
-                    tables.insert_records(cursor, insertion)
+                    tables.insert_records(cursor, rows, insertion)
                 tables.move_positions(cursor, moves, self._contents.positions)
             if insertions:
                 self._arrivals = Arrivals(following, begun=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from millstream.log.bound_rows import BoundRows
 from millstream.log.duckfile import is_fatal, is_full, writing_error
 from millstream.model.errors import UnavailableError
 from millstream.model.retry import retry_until
@@ -36,6 +37,10 @@ def in_doubt(path: str, error: Exception | None = None) -> InDoubtError:
     )
 
 
+Writing = tuple[duckdb.DuckDBPyConnection, BoundRows]
+"""The connection of a transaction, and names for the rows that it inserts."""
+
+
 class LogFile:
     """One open file. Not thread-safe but for `cursor`: the log's lock guards it."""
 
@@ -44,6 +49,8 @@ class LogFile:
         self.connection = connection
         self._databases = {"": path}
         """Paths by name; the first one has no name."""
+        self._writing: Writing | None = None
+        """Kept between transactions: opening a connection costs as much as inserting a record."""
         self.doubt = False
         """Whether the last commit's outcome is unknown; nothing is written until it is resolved."""
 
@@ -57,22 +64,34 @@ class LogFile:
             cursor.close()
 
     @contextmanager
-    def change(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A transaction; raises UnavailableError when nothing was written, and InDoubtError when
-        that is unknown."""
+    def change(self) -> Iterator[Writing]:
+        """A transaction, and names for rows that it inserts; raises UnavailableError when nothing
+        was written, and InDoubtError when that is unknown."""
         if self.doubt:
             raise in_doubt(self.path)
-        with self.cursor() as cursor:
-            try:
-                cursor.begin()
-                yield cursor
-            except BaseException as error:
-                with suppress(duckdb.Error):
-                    cursor.rollback()
-                if isinstance(error, duckdb.Error):
-                    raise writing_error(self.path, error) from error
-                raise
+        cursor, rows = self._writing or self._write_cursor()
+        # Unless it succeeds, the next one has another connection.
+        self._writing = None
+        try:
+            cursor.begin()
+            yield cursor, rows
+        except BaseException as error:
+            with suppress(duckdb.Error):
+                cursor.rollback()
+            cursor.close()
+            if isinstance(error, duckdb.Error):
+                raise writing_error(self.path, error) from error
+            raise
+        try:
             self._commit(cursor)
+        except UnavailableError:
+            cursor.close()
+            raise
+        self._writing = cursor, rows
+
+    def _write_cursor(self) -> Writing:
+        cursor = self.connection.cursor()
+        return cursor, BoundRows(cursor)
 
     def _commit(self, cursor: duckdb.DuckDBPyConnection) -> None:
         try:
@@ -137,6 +156,9 @@ class LogFile:
     def close(self) -> None:
         """Release the file, after the last statement that reads it has ended."""
         self.checkpoint()
+        if self._writing:
+            self._writing[0].close()
+            self._writing = None
         retry_until(self.connection.close, duckdb.ResourceInUseException)
 
 

@@ -15,6 +15,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from millstream.log.bound_rows import BoundRows
 from millstream.log.log import Topic, TopicPartition
 from millstream.log.stored import LARGE_SEGMENT_RECORDS, Insertion, Segment, Stored
 from millstream.model.batch import ARRIVAL
@@ -49,8 +50,7 @@ _ARRIVAL = ", arrival BIGINT USING COMPRESSION bitpacking"
 _HEADERS_TYPE = "STRUCT(key VARCHAR, value BLOB)[]"
 _HEADERS = f", headers {_HEADERS_TYPE}"
 _FEW_ROWS = 4
-"""Up to this many rows are passed as parameters: registering an Arrow table costs as much as a
-commit."""
+"""Up to this many rows are passed as parameters, which costs less than reading an Arrow table."""
 
 
 def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
@@ -217,7 +217,16 @@ def drop_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Seg
     )
 
 
-def insert_records(cursor: duckdb.DuckDBPyConnection, insertion: Insertion) -> None:
+def insert_starts(cursor: duckdb.DuckDBPyConnection, starts: Mapping[tuple[int, int], int]) -> None:
+    """Write the starts of partitions, by topic and partition (inside the caller's transaction)."""
+    if starts:
+        rows = ", ".join(f"({topic}, {part}, {first})" for (topic, part), first in starts.items())
+        cursor.execute(f"INSERT INTO log.starts VALUES {rows}")
+
+
+def insert_records(
+    cursor: duckdb.DuckDBPyConnection, bound: BoundRows, insertion: Insertion
+) -> None:
     """Write the rows of one topic (inside the caller's transaction)."""
     after = insertion.after
     segment = after.segments[-1]
@@ -232,10 +241,9 @@ def insert_records(cursor: duckdb.DuckDBPyConnection, insertion: Insertion) -> N
         row = f"({', '.join('?' * len(columns))})"
         cursor.execute(f"{into} VALUES {', '.join([row] * rows.num_rows)}", values)
         return
-    cursor.register("millstream_appended", rows)
     given = ["part", '"offset"', "timestamp", "key", "value", *further]
-    cursor.execute(f"{into} SELECT {', '.join(given)} FROM millstream_appended")
-    cursor.unregister("millstream_appended")
+    with bound.named(rows) as name:
+        cursor.execute(f"{into} SELECT {', '.join(given)} FROM {name}")
 
 
 def move_positions(

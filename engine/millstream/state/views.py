@@ -6,19 +6,10 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
+from millstream.model.arrow_rows import ArrowRows
+
 FEW = 1000
 """Up to this many rows, binding a statement takes longer than running it."""
-
-
-class _View:
-    """The object that DuckDB binds a name to. DuckDB requests its rows at each run and assumes a
-    single row when it chooses a join order."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
 
 
 class Views:
@@ -27,7 +18,7 @@ class Views:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._views: dict[str, _View] = {}
+        self._views: dict[str, ArrowRows] = {}
         self._many: set[str] = set()
         """Names bound to a large table itself, so that DuckDB has its row count."""
         self._relations: dict[str, duckdb.DuckDBPyRelation] = {}
@@ -51,7 +42,7 @@ class Views:
         else:
             self._forget_statements()
             self._many.discard(name)
-            self._views[name] = view = _View(table)
+            self._views[name] = view = ArrowRows(table)
             self._connection.register(name, view)
 
     def release(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,15 @@ import pytest
 
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Outcome, Topic
-from millstream.log.logfile import STATE_BLOCK_BYTES
+from millstream.log.logfile import STATE_BLOCK_BYTES, LogFile, in_doubt
 from millstream.log.stored import Segment, Stored, plan_insertion
 from millstream.model.batch import NUMBERED_SCHEMA, raw_batch
-from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
+from millstream.model.errors import (
+    ConflictError,
+    CorruptionError,
+    StatementError,
+    UnavailableError,
+)
 from tests.patience import PATIENCE_S
 from tests.unit.log.suite import run
 
@@ -208,6 +214,72 @@ def test_large_records_fill_segments_that_are_dropped_when_truncated(tmp_path: P
     log.close()
 
 
+def test_a_truncation_is_written_with_the_next_transaction(tmp_path: Path) -> None:
+    """So it costs none of its own, and nothing that follows it is durable without it."""
+    log = EmbeddedLog.open(tmp_path / "a.log")
+    log.create_topic(Topic("t", 2))
+    writer = log.writer("w")
+    writer.append([Appended("t", part, records(5), 5) for part in (0, 1)])
+    crashes = iter(range(9))
+
+    def after_a_crash() -> list[int]:
+        folder = tmp_path / f"crash{next(crashes)}"
+        folder.mkdir()
+        for file in tmp_path.glob("a.log*"):
+            shutil.copy(file, folder)
+        found = EmbeddedLog.open(folder / "a.log")
+        starts = [found.start_offset("t", part) for part in (0, 1)]
+        found.close()
+        return starts
+
+    size = (tmp_path / "a.log.wal").stat().st_size
+    log.truncate("t", 0, 2)
+    log.truncate("t", 0, 3)
+    log.truncate("t", 1, 4)
+    assert (tmp_path / "a.log.wal").stat().st_size == size
+    assert [log.start_offset("t", part) for part in (0, 1)] == [3, 4]
+    assert after_a_crash() == [0, 0]
+    with pytest.raises(StatementError):
+        writer.append([Appended("absent", 0, records(1), 1)])
+    writer.transact("g", [], {("t", 0): 3})
+    assert after_a_crash() == [3, 4]
+    log.truncate("t", 0, 5)
+    log.delete_topic("t")
+    log.create_topic(Topic("t", 2))
+    assert after_a_crash() == [0, 0], "it was of another topic"
+    writer.append([Appended("t", 0, records(5), 5)])
+    log.truncate("t", 0, 1)
+    log.close()
+    assert after_a_crash() == [1, 0]
+
+
+def test_a_truncation_outlives_a_transaction_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EmbeddedLog.open(tmp_path / "a.log")
+    log.create_topic(Topic("t", 1))
+    writer = log.writer("w")
+    writer.append([Appended("t", 0, records(5), 5)])
+    log.truncate("t", 0, 3)
+
+    def lost(_self: LogFile, cursor: duckdb.DuckDBPyConnection) -> None:
+        cursor.rollback()
+        log._file.doubt = True
+        raise in_doubt(log.path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogFile, "_commit", lost)
+        assert writer.transact("g", [], {("t", 0): 3}) is Outcome.UNKNOWN
+    log.writer("w").append([Appended("t", 0, records(1), 1)])
+    assert log.start_offset("t", 0) == 3
+    assert log.positions("g") == {}
+    log.close()
+    log = EmbeddedLog.open(tmp_path / "a.log")
+    assert log.start_offset("t", 0) == 3
+    assert log.read("t", 0, 3, 9).count == 3
+    log.close()
+
+
 def test_a_truncated_segment_is_dropped_when_the_next_one_is_opened(tmp_path: Path) -> None:
     log = EmbeddedLog.open(tmp_path / "a.log", tail_bytes=0)
     log.create_topic(Topic("t", 1))
@@ -227,6 +299,31 @@ def test_a_truncated_segment_is_dropped_when_the_next_one_is_opened(tmp_path: Pa
     writer.append([Appended("t", 0, large, 4)])
     log.maintain()
     assert segments() == [(1,)]
+    log.close()
+
+
+def test_appends_of_all_sizes_and_schemas_take_turns(tmp_path: Path) -> None:
+    """The names of the rows to insert stay bound between transactions, also after a failed one."""
+    log = EmbeddedLog.open(tmp_path / "a.log", tail_bytes=0)
+    log.create_topic(Topic("t", 1))
+    writer = log.writer("w")
+    headed = records(7)
+    headed = headed.set_column(
+        headed.column_names.index("headers"),
+        "headers",
+        pa.array([[{"key": "h", "value": b"v"}]] * 7, headed["headers"].type),
+    )
+    written = 0
+    for batch in (records(7), records(1), records(2000), headed, records(8), headed, records(9)):
+        writer.append([Appended("t", 0, batch, batch.num_rows)])
+        written += batch.num_rows
+        with pytest.raises(UnavailableError), log._change() as (cursor, rows):
+            with rows.named(batch.slice(0, 5).drop_columns(["headers"])) as name:
+                assert len(cursor.execute(f"FROM {name}").fetchall()) == min(5, batch.num_rows)
+            cursor.execute("SELECT * FROM absent")
+    found = log.read("t", 0, 0, 9999).batch
+    assert found.num_rows == written
+    assert found["headers"].null_count == written - 14
     log.close()
 
 
