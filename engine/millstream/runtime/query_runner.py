@@ -159,6 +159,11 @@ class QueryRunner(Generic[Batch]):
     def _due(self, now: int) -> bool:
         return self.dirty and now >= self.commit_due()
 
+    def _near(self, now: int) -> bool:
+        """Whether the commit is due within a quarter of its interval: outputs then wait for it."""
+        due = self.commit_due()
+        return self.dirty and now >= due - (due - self.last_commit) // 4
+
     @property
     def pending(self) -> bool:
         """Whether it has something to commit in a commit round: not if it may hold up others."""
@@ -288,7 +293,7 @@ class QueryRunner(Generic[Batch]):
         if not self.dirty:
             self.dirty = moved > 0 or result.productive
             self.dirty_since = now
-        self._deliver(runner, result, soon=self.log.commits_together and self._due(now))
+        self._deliver(runner, result, soon=self.log.commits_together and self._near(now))
         runner.watermark.ran(result, held=self.collector.holds)
         return moved > 0 or result.closed
 

@@ -62,8 +62,8 @@ class RecordCollector(Generic[Batch]):
 
     def deliver(self, outputs: Sequence[Appended[Batch]], kept: int, *, soon: bool) -> None:
         """Collect the outputs of a run, and note how many bytes the executor has buffered. `soon`:
-        the next step commits, so a few outputs can wait for it and save a transaction, except those
-        that another sub-topology reads before."""
+        a commit is near, so a few outputs wait for it, which then follows at once, and save a
+        transaction; except those that another sub-topology reads before."""
         self.kept += kept
         if self.spec.transient:
             self.hand_out(outputs)
@@ -124,7 +124,10 @@ class RecordCollector(Generic[Batch]):
         return self.size >= ALONE_BYTES
 
     def full(self, settings: RuntimeSettings) -> bool:
-        """Whether enough is buffered to commit before the interval is over."""
+        """Whether to commit before the interval is over: enough is buffered, or outputs wait that
+        would have been written at once."""
+        if self.pending and not self.holds:
+            return True
         records = sum(output.count for output in self.pending)
         return self.size > settings.max_pending_bytes or records > settings.max_pending_records
 

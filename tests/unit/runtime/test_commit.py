@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from millstream.log.simulated import Fault
 from millstream.model.errors import UnavailableError
 from millstream.runtime.runtime import QueryState
 from tests.simulation.pure import Disk, Job
-from tests.unit.runtime.queries import AT_LEAST, LONE, Bench
+from tests.unit.runtime.queries import AT_LEAST, LONE, SETTINGS, Bench
 
 PASS = Job(("in",), "out")
 
@@ -83,6 +84,27 @@ def test_at_least_once_repeats_after_a_failed_commit_but_loses_nothing() -> None
     bench.faults.clear()
     bench.rest()
     assert bench.rows() == [(1, "v0"), (2, "v1")] * 2
+
+
+@pytest.mark.parametrize(("waited", "together"), [(140, False), (150, True), (190, True)])
+def test_at_least_once_a_commit_that_is_near_is_made_with_the_outputs(
+    waited: int, *, together: bool
+) -> None:
+    """Queries whose input comes a little more often than they commit need one transaction for both
+    then, instead of one for each, and their outputs do not wait for the interval."""
+    bench = Bench(settings=replace(SETTINGS, commit_interval_ms=200))
+    bench.query([(PASS, bench.executor(PASS))], guarantee=AT_LEAST)
+    bench.steps(5)
+    bench.now += waited
+    bench.send(1)
+    bench.steps(3)
+    assert bench.rows() == [(1, "v0")], "not later than before"
+    assert bench.log.positions("Q") == ({("in", 0): 1} if together else {})
+    bench.now += 60
+    bench.steps(3)
+    assert bench.log.positions("Q") == {("in", 0): 1}
+    assert bench.status().metrics.commits == 1
+    assert bench.rows() == [(1, "v0")]
 
 
 def test_lost_reads_are_tried_again_without_starting_over() -> None:

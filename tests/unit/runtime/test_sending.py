@@ -9,7 +9,7 @@ import pytest
 
 from millstream.log.log import Appended, Outcome
 from millstream.runtime.record_collector import ALONE_BYTES, RecordCollector
-from millstream.runtime.spec import Guarantee, QuerySpec
+from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
 
 ALOS, EOS = Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE
 
@@ -79,6 +79,22 @@ def test_what_goes_with_the_commit_is_not_sent_before() -> None:
     made.deliver(outputs("stream"), 0, soon=False)
     made.transact((), {})
     assert writer.done[1:] == [("transact", ["stream", "table", "stream"])], "in their order"
+
+
+def test_what_waits_for_the_commit_brings_it_forward() -> None:
+    """Unless it would wait for it anyway."""
+    settings = RuntimeSettings()
+    for guarantee, topic, soon, full in (
+        (ALOS, "stream", False, False),
+        (ALOS, "moved stream", True, False),
+        (ALOS, "stream", True, True),
+        (EOS, "stream", True, False),
+    ):
+        made, _ = collector(guarantee)
+        made.deliver(outputs(topic), 0, soon=soon)
+        assert made.full(settings) is full, (guarantee, topic, soon)
+        made.settled()
+        assert not made.full(settings)
 
 
 def test_exactly_once_everything_is_in_the_transaction() -> None:
