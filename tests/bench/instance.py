@@ -41,6 +41,7 @@ PATIENCE_SECONDS = 300.0
 
 def measure(process: str, scale: Scale, figures: Sequence[str], folder: str, servers: str) -> None:
     """Measure in this process, and print each reading as a line of JSON."""
+    from tests.bench.figures.exchange import exchange
     from tests.bench.figures.filters import filters
     from tests.bench.figures.latency import latency
     from tests.bench.figures.many import (
@@ -63,6 +64,7 @@ def measure(process: str, scale: Scale, figures: Sequence[str], folder: str, ser
         "trickle": trickle,
         "latency": latency,
         "filters": filters,
+        "exchange": exchange,
         "kafka-one-by-one": kafka_one_by_one,
         "kafka-script": kafka_script,
         "kafka-round": kafka_round,

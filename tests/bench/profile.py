@@ -38,6 +38,7 @@ STAGES = {
     "millstream.log.embedded:EmbeddedLog._read_tables": "fetch",
     "millstream.executor.source_reader:SourceReader.read": "decode",
     "millstream.executor.exchange_read:Unpacked.rows": "decode",
+    "millstream.executor.exchange_read:Unpacked.rows_of_senders": "decode",
     f"{EXECUTOR}:take_in": "order",
     f"{EXECUTOR}:run_steps": "program",
     f"{EXECUTOR}:DuckDBExecutor.flush": "state",

@@ -16,6 +16,7 @@ from tests.bench.figures.queries import check, create, one_record
 from tests.bench.figures.trickle import Sample, summary
 
 USED = r"\d+\.\d\d s, \d+\.\d\d CPU-s"
+COST = r"\d+\.\d\dx with {} \(\d+\.\d\d us a row\)"
 FORMS = {
     "idle": rf"\d+\.\d\d % \({USED}\)",
     "record": rf"{USED} \(the first {USED}\)",
@@ -27,6 +28,7 @@ FORMS = {
     "trickle": r"\d+\.\d % .* first \d+ s .* last \d+ s .* MB -> \d+ MB; \d of 8 batches late",
     "latency": r"p50 \d+\.\d ms, p99 \d+\.\d ms \(.* ms of CPU an insert, .*\)",
     "round": r"\d+ ms \(the first \d+ ms\)",
+    "exchange": rf"{COST.format(1)}, {COST.format(4)}",
     "filters": rf"\d+\.\d\dx \({USED} against {USED}\)",
 }
 """What a row looks like, by the part of its name that says what is measured."""

@@ -10,6 +10,7 @@ from typing import Any
 from millstream.catalog.catalog import Catalog
 from millstream.executor.compaction import Pace
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.sender_labels import SENDER_LABELS
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.log.batches import TABLES
 from millstream.log.log import Appended, Topic
@@ -28,21 +29,20 @@ from millstream.runtime.runtime import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from millstream.topology.split import ChannelCount, channel_per_sender, mixed, split
-from millstream.topology.topology import Topology, channels_of
+from millstream.topology.split import LayoutOf, labelled, mixed, partition_per_channel, split
+from millstream.topology.topology import Topology, channels_of, senders_of
 from millstream_parser import parse, statements
 
 SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
 SINK = "o"
 
 
-def in_channels(_topic: str, senders: int, _readers: int) -> int:
-    """Exchange channels as in a query that instances share."""
-    return channel_per_sender(senders)
+LAYOUTS = (partition_per_channel, labelled)
+"""Exchange channels as in a query that instances share."""
 
 
 def topology_of(
-    sources: str, sql: str, partitions: Mapping[str, int], channels: ChannelCount = mixed
+    sources: str, sql: str, partitions: Mapping[str, int], layout: LayoutOf = mixed
 ) -> Topology:
     """What a CREATE … AS SELECT over the CREATE statements of `sources` runs as."""
     catalog = Catalog()
@@ -58,7 +58,7 @@ def topology_of(
         properties={},
         functions=builtin_catalogue(),
     )
-    return split(planned.node, "Q", partitions=partitions.__getitem__, channels=channels)
+    return split(planned.node, "Q", partitions=partitions.__getitem__, layout=layout)
 
 
 def executor_specs(
@@ -68,18 +68,19 @@ def executor_specs(
     guarantee: Guarantee,
 ) -> tuple[ExecutorSpec[Any], ...]:
     """An executor for each sub-topology. `partitions`: of its sink, at least."""
-    inner = {one.name: (one.tasks, one.channels) for one in topology.internal_topics}
+    inner = {one.name: one for one in topology.internal_topics}
     made = []
     for sub in topology.subtopologies:
         out = str(sub.output)
-        tasks, channels = inner[out] if out in inner else (partitions[out], 0)
+        moved = inner.get(out)
         executor = DuckDBExecutor(
             store,
             "Q",
             sub,
             builtin_catalogue(),
-            output_partitions=tasks,
-            output_channels=channels,
+            output_partitions=moved.tasks if moved else partitions[out],
+            output_channels=moved.channels if moved else 0,
+            labelled=bool(moved and moved.senders),
             held=guarantee is Guarantee.EXACTLY_ONCE,
             pace=Pace(fewest=3, piece=2),
         )
@@ -93,6 +94,8 @@ def executor_specs(
                 (out,),
                 channels_of(sub),
                 holds_results(sub.root),
+                senders_of(sub),
+                SENDER_LABELS,
             )
         )
     return tuple(made)
@@ -121,11 +124,11 @@ class Pipeline:
         partitions: Mapping[str, int],
         settings: RuntimeSettings = SETTINGS,
         guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
-        channels: ChannelCount = mixed,
+        layout: LayoutOf = mixed,
     ) -> None:
         """`partitions`: of the topics that it reads and of `o`."""
         self.settings, self.guarantee = settings, guarantee
-        self.topology = topology_of(sources, sql, partitions, channels)
+        self.topology = topology_of(sources, sql, partitions, layout)
         self.log: SimulatedLog[Any] = SimulatedLog(TABLES)
         inner = self.topology.internal_topics
         self.partitions = {**partitions, **{one.name: one.tasks for one in inner}}

@@ -62,7 +62,8 @@ class HoldingExecutor(PureExecutor):
             assert not any(fetched.batch for fetched in inputs)
             return self._closed(together=together)
         consumed: dict[tuple[str, int], int] = {}
-        for partition, key, number in self._taken(inputs, consumed):
+        ahead: dict[tuple[str, int], dict[int, int]] = {}
+        for partition, key, number in self._taken(inputs, consumed, ahead):
             rows = self.state[partition]
             if number in rows:
                 continue  # At least once, it may be sent again.
@@ -70,7 +71,7 @@ class HoldingExecutor(PureExecutor):
             if number // BLOCK <= rows.get(CLOCK, -1):
                 fate = LOST if self.world.sent_at[number] < rows[BOUND] else LATE
             self._write(partition, number, fate)
-        return RunResult((), consumed)
+        return RunResult((), consumed, ahead=ahead)
 
     def _write(self, partition: int, number: int, fate: int) -> None:
         self.state[partition][number] = self.changes[partition][number] = fate

@@ -13,6 +13,7 @@ from millstream.model.errors import FencedError, UnavailableError
 from millstream.runtime.channels import Channels
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.query_runner import STOPPED, QueryRunner
+from millstream.runtime.sender_buffer import SenderBuffer
 from millstream.runtime.spec import Guarantee, QueryState
 from millstream.runtime.subtopology_runner import SubTopologyRunner
 from tests.simulation.pure import PureExecutor, Shape
@@ -452,6 +453,45 @@ class HastyGathering(QueryRunner[Any]):
         super()._open(now)
 
 
+class ForgottenDrops(SenderBuffer[Any]):
+    """Does not read again what it has dropped."""
+
+    def _drop(self, senders: Collection[int], offset: int) -> None:
+        return
+
+
+class ForgettingBuffers(QueryRunner[Any]):
+    """Drops held-back records for good."""
+
+    def _open(self, now: int) -> None:
+        super()._open(now)
+        for runner in self.runners:
+            runner.sender_buffers = {
+                at: ForgottenDrops(buffer.labels, buffer.senders)
+                for at, buffer in runner.sender_buffers.items()
+            }
+
+
+class FarPositions(QueryRunner[Any]):
+    """Commits the position of the sender whose rows are consumed the furthest."""
+
+    def positions(self) -> dict[TopicPartition, int]:
+        furthest = {
+            at: max(buffer._ahead.values(), default=0)
+            for runner in self.runners
+            for at, buffer in runner.sender_buffers.items()
+        }
+        return {at: max(p, furthest.get(at, 0)) for at, p in super().positions().items()}
+
+
+class CommonMark(PureExecutor):
+    """Skips the rows of each sender up to where those of another one are consumed."""
+
+    def _marks(self, partition: int) -> tuple[dict[int | None, tuple[int, int]], int]:
+        marks, top = super()._marks(partition)
+        return dict.fromkeys(marks, max(marks.values(), default=(0, 0))), top
+
+
 # ---- their names --------------------------------------------------------------------------------
 
 
@@ -485,6 +525,12 @@ class WithExecution(Mutant):
 
     def execution(self) -> type[QueryRunner[Any]]:
         return self.kind
+
+
+class WithCommonMark(Mutant):
+    def executor(self, world: World, executor: PureExecutor) -> Any:
+        executor.__class__ = CommonMark
+        return executor
 
 
 class TablesAsStreams(Mutant):
@@ -527,5 +573,8 @@ MUTANTS: dict[str, Mutant] = {
     "lost tasks committed": WithExecution(LostCommitted),
     "what was sent together passed": WithExecution(YoungerRows),
     "sent together before all is read": WithExecution(HastyGathering),
+    "a kept record dropped and not read again": WithExecution(ForgettingBuffers),
+    "position committed beyond a held record": WithExecution(FarPositions),
+    "a record skipped by another sender's mark": WithCommonMark(),
 }
 """By name, the fault of each."""

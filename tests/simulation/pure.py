@@ -6,16 +6,21 @@ a `Disk` is what survives a crash of its host.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from millstream.log.log import Appended, Fetched
+from millstream.log.log import Appended, Fetched, SenderEnds
+from millstream.model.event_time import END
 from millstream.runtime.ports import RunResult, Snapshots
+from millstream.runtime.sender_buffer import LabelledRecord
 from millstream.topology.split import channel_per_sender
 
 Rows = tuple[Any, ...]
+FIRST_MARK = -2
+"""The key of the first watermark in the state; the others are below it."""
 PIECE = 2
 """Keys in a piece of a snapshot."""
 
@@ -35,7 +40,8 @@ class Job:
     """What one sub-topology does. `count` numbers the records of each key and keeps the number as
     state; without it records pass through. `target` is partitioned by key if `rekey`, else the task
     writes to its own partition. `coalesce` keeps the last output of a key until the commit.
-    `channels`: each task has its own channel on `target`."""
+    `channels`: each task has its own channel on `target`; `labelled`: its records say which tasks
+    have sent them."""
 
     inputs: tuple[str, ...]
     target: str
@@ -44,10 +50,32 @@ class Job:
     coalesce: bool = False
     changelog: str | None = None
     channels: bool = False
+    labelled: bool = False
+
+
+class PureLabels:
+    """Records of labelled topics are (senders, rows); each row is (sender, key, payload)."""
+
+    def records(self, batch: Rows) -> list[LabelledRecord[Rows]]:
+        return [
+            LabelledRecord(record[0], frozenset(record[1]), 10 * len(record[2]), (record,))
+            for record in batch
+        ]
+
+    def join(self, batches: Sequence[Rows]) -> Rows:
+        return tuple(record for batch in batches for record in batch)
+
+
+PURE_LABELS = PureLabels()
 
 
 class PureExecutor:
-    """Runs a Job. Now and then it consumes only a part of what it is handed."""
+    """Runs a Job. Now and then it consumes only a part of what it is handed.
+
+    It merges the rows of labelled records by their payloads, which ascend: it holds back a row
+    while a sender that is not at its end may bring a smaller one. What it has consumed of a sender
+    behind the position is part of its state, under negative keys.
+    """
 
     def __init__(self, job: Job, partitions: int, disk: Disk, rnd: Random, hold: float) -> None:
         self.job = job
@@ -82,9 +110,11 @@ class PureExecutor:
         self, inputs: Sequence[Fetched[Rows]], *, together: bool = False, closing: bool = False
     ) -> RunResult[Rows]:
         outputs: dict[tuple[str, int], list[Any]] = {}
+        labelled: dict[int, list[Any]] = {}
+        ahead: dict[tuple[str, int], dict[int, int]] = {}
         consumed: dict[tuple[str, int], int] = {}
         kept = 0
-        for partition, key, payload in self._taken(inputs, consumed):
+        for partition, key, payload in self._taken(inputs, consumed, ahead):
             row: tuple[Any, Any] = (key, payload)
             if self.job.count:
                 number = self.state[partition].get(key, 0) + 1
@@ -95,15 +125,32 @@ class PureExecutor:
                 kept += 1
                 continue
             to = key % self.partitions if self.job.rekey else partition
+            if self.job.labelled:
+                sender = None if together else partition
+                labelled.setdefault(to, []).append((sender, *row))
+                continue
             to += (partition + 1) * self.partitions if self.job.channels and not together else 0
             outputs.setdefault((self.job.target, to), []).append(row)
-        made = tuple(appended(topic_partition, rows) for topic_partition, rows in outputs.items())
-        return RunResult(made, consumed, kept=kept)
+        made = [appended(topic_partition, rows) for topic_partition, rows in outputs.items()]
+        made += [self._labelled(to, rows) for to, rows in labelled.items()]
+        return RunResult(tuple(made), consumed, kept=kept, ahead=ahead)
+
+    def _labelled(self, partition: int, rows: list[Any]) -> Appended[Rows]:
+        """One record for the rows of all senders."""
+        senders = tuple(sorted({sender for sender, *_ in rows if sender is not None}))
+        record = (senders, tuple(rows))
+        return Appended(self.job.target, partition, (record,), 1, 10 * len(rows))
 
     def _taken(
-        self, inputs: Sequence[Fetched[Rows]], consumed: dict[tuple[str, int], int]
+        self,
+        inputs: Sequence[Fetched[Rows]],
+        consumed: dict[tuple[str, int], int],
+        ahead: dict[tuple[str, int], dict[int, int]],
     ) -> Iterator[tuple[int, int, Any]]:
         for fetched in inputs:
+            if fetched.senders is not None:
+                yield from self._merged(fetched, fetched.senders, consumed, ahead)
+                continue
             rows = fetched.batch
             topic_partition = (fetched.topic, fetched.partition)
             if rows and self.rnd.random() < self.hold:
@@ -115,6 +162,95 @@ class PureExecutor:
                 consumed[topic_partition] = fetched.next_offset
             for _offset, key, payload in rows:
                 yield fetched.partition % self.partitions, key, payload
+
+    def _merged(
+        self,
+        fetched: Fetched[Rows],
+        ends: SenderEnds,
+        consumed: dict[tuple[str, int], int],
+        ahead: dict[tuple[str, int], dict[int, int]],
+    ) -> Iterator[tuple[int, int, Any]]:
+        partition, place = fetched.partition, (fetched.topic, fetched.partition)
+        marks, carried = self._marks(partition)
+        queues = self._queues(fetched, ends, marks, carried)
+        last = {sender: (queue[-1][0] if queue else carried) for sender, queue in queues.items()}
+        open_ = {
+            sender: last[sender]
+            for sender in queues
+            if sender in ends.limits or _until(ends, sender) != END
+        }
+        taken: list[Any] = []
+        limit = min(open_.values(), default=END)
+        for sender, queue in queues.items():
+            count = sum(row[0] <= limit for row in queue)
+            if queue and self.rnd.random() < self.hold:
+                count = self.rnd.randint(0, count)
+            taken += [(row[0], sender, *row[1:]) for row in queue[:count]]
+            queues[sender] = queue[count:]
+        taken.sort(key=lambda row: row[:1])
+        held = [queue[0][1] for queue in queues.values() if queue]
+        consumed[place] = position = min([fetched.next_offset, *held])
+        for _m, sender, offset, _index, _key, _payload in taken:
+            marks[sender] = max(marks.get(sender, (0, 0)), (offset + 1, 0))
+        for sender, queue in queues.items():
+            if queue:
+                marks[sender] = queue[0][1:3]
+        self._mark(partition, marks, position, max([carried, *(row[0] for row in taken)]))
+        ahead[place] = {
+            sender: offset
+            for sender, (offset, _) in marks.items()
+            if sender is not None and offset > position
+        }
+        for _m, _sender, _offset, _index, key, payload in taken:
+            yield partition % self.partitions, key, payload
+
+    def _queues(
+        self,
+        fetched: Fetched[Rows],
+        ends: SenderEnds,
+        marks: Mapping[int | None, tuple[int, int]],
+        carried: int,
+    ) -> dict[int | None, list[Any]]:
+        """By sender: (m, offset, index in the record, key, payload)."""
+        queues: dict[int | None, list[Any]] = {None: []}
+        queues |= {sender: [] for sender in range(self.partitions)}
+        for offset, _senders, rows in fetched.batch:
+            indexes: Counter[int | None] = Counter()
+            for sender, key, payload in rows:
+                index, indexes[sender] = indexes[sender], indexes[sender] + 1
+                if (offset, index) < marks.get(sender, (0, 0)):
+                    continue
+                if sender is not None and offset >= ends.limits.get(sender, END):
+                    continue
+                queue = queues[sender]
+                m = max(payload, queue[-1][0] if queue else carried)
+                queue.append((m, offset, index, key, payload))
+        return queues
+
+    def _marks(self, partition: int) -> tuple[dict[int | None, tuple[int, int]], int]:
+        """What the state says of each sender, and the largest payload so far."""
+        state = self.state[partition]
+        marks: dict[int | None, tuple[int, int]] = {}
+        for number in range(self.partitions + 1):
+            if (stored := state.get(FIRST_MARK - number)) is not None:
+                marks[number - 1 if number else None] = divmod(stored, 1 << 20)
+        return marks, state.get(-1, -1)
+
+    def _mark(
+        self,
+        partition: int,
+        marks: Mapping[int | None, tuple[int, int]],
+        position: int,
+        top: int,
+    ) -> None:
+        rows = {-1: top} if top >= 0 else {}
+        for sender, (offset, done) in marks.items():
+            if (offset, done) > (position, 0):
+                number = 0 if sender is None else sender + 1
+                rows[FIRST_MARK - number] = (offset << 20) + done
+        for key, value in rows.items():
+            if self.state[partition].get(key) != value:
+                self.state[partition][key] = self.changes[partition][key] = value
 
     def flush(self) -> tuple[Appended[Rows], ...]:
         flushed = [
@@ -203,12 +339,23 @@ class Shape:
         with_channels = {other.target for other in self.jobs if other.channels}
         return dict.fromkeys(with_channels.intersection(job.inputs), channel_per_sender(partitions))
 
+    def senders(self, job: Job, partitions: int) -> dict[str, int]:
+        """The topics with labelled records that a job reads, and how many tasks send them."""
+        labelled = {other.target for other in self.jobs if other.labelled}
+        return dict.fromkeys(labelled.intersection(job.inputs), partitions)
+
     def topics(self, partitions: int) -> dict[str, int]:
         """All topics and their partitions."""
         names = [*self.sources, *(job.changelog for job in self.jobs if job.changelog)]
         each = channel_per_sender(partitions)
         targets = {job.target: partitions * (each if job.channels else 1) for job in self.jobs}
         return dict.fromkeys(names, partitions) | targets
+
+
+def _until(ends: SenderEnds, sender: int | None) -> int:
+    if sender is None:
+        return ends.together
+    return ends.here if sender in ends.local else ends.elsewhere
 
 
 COUNT = Job(("rep",), "out", count=True, changelog="changelog")
@@ -222,6 +369,9 @@ SHAPES = (
     ),
     Shape(
         "in lanes", (Job(("in",), "rep", rekey=True, channels=True), COUNT), ("in",), by_key=False
+    ),
+    Shape(
+        "labelled", (Job(("in",), "rep", rekey=True, labelled=True), COUNT), ("in",), by_key=False
     ),
     Shape("stateless", (Job(("in",), "out"),), ("in",), by_key=False),
     Shape(

@@ -30,7 +30,7 @@ from millstream.runtime.runtime import (
 )
 from tests.simulation.checker import History, complaints
 from tests.simulation.faults import FaultyExecutor
-from tests.simulation.pure import SHAPES, Disk, Job, PureExecutor, Rows, Shape
+from tests.simulation.pure import PURE_LABELS, SHAPES, Disk, Job, PureExecutor, Rows, Shape
 
 QUERY = "CSAS_1"
 ROWS: Batches[Rows] = Batches(
@@ -125,6 +125,7 @@ class World:
         self.settings = RuntimeSettings(
             commit_interval_ms=rnd.choice((1, 20, 60)),
             max_batch_records=rnd.choice((1, 5, 30)),
+            max_held_bytes=rnd.choice((1, 40, 1 << 20)),
             restore_records=rnd.choice((1, 5, 100)),
             state_kept_ms=rnd.choice((5, 600_000)),
             idle_poll_ms=5,
@@ -234,6 +235,8 @@ class World:
                 (job.target,),
                 self.shape.channels(job, self.partitions),
                 self.holds_results(job),
+                self.shape.senders(job, self.partitions),
+                PURE_LABELS,
             )
             for index, job in enumerate(self.shape.jobs)
         )

@@ -8,12 +8,14 @@ from millstream.ddl.environment import Environment, Topics
 from millstream.log.log import Topic
 from millstream.model import refusals
 from millstream.plan.build import Planned
-from millstream.topology.split import channel_per_sender, mixed, split
+from millstream.topology.split import (
+    ChannelLayout,
+    labelled,
+    mixed,
+    partition_per_channel,
+    split,
+)
 from millstream.topology.topology import Topology
-
-MAX_CHANNEL_PARTITIONS = 72
-"""The most partitions that a repartition topic gets so that each sender has its own exchange
-channel."""
 
 
 def partitions_of(topic: str, topics: Topics) -> int:
@@ -42,17 +44,18 @@ def topology_of(
     assert topics is not None, "the topology depends on the partitions of topics"
     partitions = {topic.name: topic.partitions for topic in created}
 
-    def channels(topic: str, senders: int, readers: int) -> int:
-        each = channel_per_sender(senders)
-        wide = each * readers <= MAX_CHANNEL_PARTITIONS
-        if topic in partitions:
-            wide = partitions[topic] == each * readers
-        return each if wide else 0
+    def layout(topic: str, senders: int, readers: int) -> ChannelLayout:
+        # A query that an earlier version created with a partition for each channel keeps them.
+        # Where it mixed the output of all senders, the records without labels are read first.
+        wide = partition_per_channel(topic, senders, readers)
+        if partitions.get(topic) == wide.channels * readers:
+            return wide
+        return labelled(topic, senders, readers)
 
     return split(
         planned.node,
         query_id,
         partitions=lambda topic: partitions_of(topic, topics),
         prefix=environment.settings.internal_prefix,
-        channels=channels if environment.shared and not alone else mixed,
+        layout=layout if environment.shared and not alone else mixed,
     )

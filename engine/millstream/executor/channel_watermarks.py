@@ -3,14 +3,14 @@ several (see `order`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
 from millstream.executor.exchange_read import ChannelWatermark, Slot
 from millstream.operators.program import Program, StateTable
 from millstream.state.store import Session
-from millstream.topology.topology import SubTopology, channels_of
+from millstream.topology.topology import SubTopology, channels_of, senders_of
 
 MARKS = StateTable(
     "$marks",
@@ -22,7 +22,8 @@ MARKS = StateTable(
 
 def state_tables(program: Program, sub: SubTopology) -> tuple[StateTable, ...]:
     """All tables that the state of a sub-topology consists of."""
-    several = len(sub.inputs) > 1 or any(channels > 1 for channels in channels_of(sub).values())
+    channels = (*channels_of(sub).values(), *senders_of(sub).values())
+    several = len(sub.inputs) > 1 or any(count > 1 for count in channels)
     return (*program.tables, *((MARKS,) if several else ()))
 
 
@@ -54,11 +55,14 @@ class ChannelWatermarks:
                 self._known = stored | self._moved
         return self._known
 
-    def move(self, marks: Mapping[Slot, ChannelWatermark]) -> None:
-        """Replace the watermarks by those that a run has reached."""
-        if self._kept and marks and self._known is not None:
+    def move(self, marks: Mapping[Slot, ChannelWatermark], obsolete: Collection[Slot] = ()) -> None:
+        """Replace the watermarks by those that a run has reached. The `obsolete` ones say nothing
+        any more; they stay in the state."""
+        if self._kept and self._known is not None:
             self._known.update(marks)
             self._moved.update(marks)
+            for slot in obsolete:
+                self._known.pop(slot, None)
 
     def reread(self) -> None:
         """Invalidate the cache because the stored state has changed; the next use reads it

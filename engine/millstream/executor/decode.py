@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -21,6 +21,7 @@ from millstream.executor.exchange_read import (
     slot_of,
 )
 from millstream.executor.order import Ints, Ordered, Segment, order_rows
+from millstream.executor.sender_order import SenderRows, in_sender_order
 from millstream.executor.source_reader import Rows, SourceReader
 from millstream.formats.codec import DecodeSpec
 from millstream.log.log import Fetched
@@ -30,7 +31,13 @@ from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.plan.nodes import Deliver
-from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology, channels_of
+from millstream.topology.topology import (
+    RepartitionInput,
+    SourceInput,
+    SubTopology,
+    channels_of,
+    senders_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,10 @@ class Decoder:
     headers: bool
     moments: Ints
     watermark: int
+    ahead: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
+    """As of `RunResult`."""
+    obsolete: tuple[Slot, ...] = ()
+    """Watermarks that say nothing any more."""
 
     @property
     def rows(self) -> int:
@@ -102,9 +113,19 @@ def take_in(
     segments: list[Segment] = []
     origin: list[_Origin] = []
     ranks = tie_ranks(sub)
-    width = max([1, *channels_of(sub).values()])
+    width = max([1, *channels_of(sub).values(), *(n + 2 for n in senders_of(sub).values())])
+    senders: dict[int, SenderRows] = {}
     for index, (source, reader) in enumerate(zip(sub.inputs, readers, strict=True)):
         own = [item for item in inputs if item.topic == source.topic]
+        if isinstance(source, RepartitionInput) and source.senders:
+            rank = ranks[index] * width
+            rows = in_sender_order(sub, index, own, marks, moved, rank, by_arrival=by_arrival)
+            senders[index] = rows
+            typed.append(Rows(rows.table, rows.ends, ()))
+            segments += rows.segments
+            pairs_of = zip((0, *rows.ends), rows.ends, strict=False)
+            origin += [_Origin(index, None, begin, end) for begin, end in pairs_of]
+            continue
         slots = [slot_of(sub, index, item.partition) for item in own]
         arrived = [
             Arrived(item, slot, marks.get(slot, ChannelWatermark()))
@@ -129,7 +150,7 @@ def take_in(
             )
             origin.append(_Origin(index, item, begin, end))
     ordered = order_rows(segments, together=_aligned(sub))
-    taken = _finish(typed, origin, ordered)
+    taken = _finish(typed, senders, origin, ordered)
     moved.passed(taken.consumed)
     for reader in readers:
         if reader is not None:
@@ -152,7 +173,8 @@ class _Origin:
     """The position of a segment's rows in the relation of an input."""
 
     index: int
-    arrived: Arrived
+    arrived: Arrived | None
+    """None where the rows are of several senders."""
     begin: int
     end: int
 
@@ -192,26 +214,44 @@ def _read(
     return reader.read(con, [item.fetched for item in arrived])
 
 
-def _finish(typed: Sequence[Rows], origin: Sequence[_Origin], ordered: Ordered) -> Decoder:
+def _finish(
+    typed: Sequence[Rows],
+    senders: Mapping[int, SenderRows],
+    origin: Sequence[_Origin],
+    ordered: Ordered,
+) -> Decoder:
     tables: list[pa.Table] = []
     offsets: list[Any] = []
     consumed: dict[tuple[str, int], int] = {}
     moved: dict[Slot, ChannelWatermark] = {}
+    ahead: dict[tuple[str, int], Mapping[int, int]] = {}
+    obsolete: tuple[Slot, ...] = ()
     for index, item in enumerate(typed):
         own = [s for s, segment in enumerate(origin) if segment.index == index]
         pieces, numbers = [], []
         for s in own:
-            fetched, before, end = origin[s].arrived.fetched, origin[s].arrived.mark, origin[s].end
+            arrived, end = origin[s].arrived, origin[s].end
             stop = origin[s].begin + ordered.accepted[s]
             pieces.append(item.table.slice(origin[s].begin, ordered.accepted[s]))
             numbers.append(ordered.seq[s])
+            if arrived is None:
+                continue
+            fetched, before = arrived.fetched, arrived.mark
             m = ordered.m[s] if ordered.accepted[s] else before.m
             mark = _mark(item.table, fetched, stop, end, m, before)
             key = (fetched.topic, fetched.partition)
             reached = mark.offset if stop < end else fetched.next_offset
             consumed[key] = min(reached, consumed.get(key, reached))
             if mark != before:
-                moved[origin[s].arrived.slot] = mark
+                moved[arrived.slot] = mark
+        if index in senders:
+            done = senders[index].taken(
+                [ordered.accepted[s] for s in own], [ordered.m[s] for s in own]
+            )
+            consumed |= done.consumed
+            moved |= done.marks
+            ahead |= done.ahead
+            obsolete += done.obsolete
         whole = all(ordered.accepted[s] == origin[s].end - origin[s].begin for s in own)
         table = item.table if whole else pa.concat_tables(pieces)
         seq = numbers[0] if len(numbers) == 1 else np.concatenate(numbers or [np.empty(0, int)])
@@ -233,6 +273,8 @@ def _finish(typed: Sequence[Rows], origin: Sequence[_Origin], ordered: Ordered) 
         headers,
         ordered.moments,
         ordered.watermark,
+        ahead,
+        obsolete,
     )
 
 

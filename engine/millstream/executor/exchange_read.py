@@ -13,13 +13,24 @@ import pyarrow as pa
 
 from millstream.formats.ipc import unpack
 from millstream.log.log import Fetched
-from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, MOMENT, PART, ROWTIME, SEQ
+from millstream.model.batch import (
+    DIFF,
+    HEADER_TYPE,
+    HEADERS,
+    MOMENT,
+    PART,
+    ROWTIME,
+    SENDER,
+    SEQ,
+)
 from millstream.model.event_time import NEVER
 from millstream.model.physical import arrow_type, physical_names
 from millstream.topology.topology import RepartitionInput, SubTopology
 
 OFFSET = "$offset"
 SKIP = "$index"
+CHANNEL = "$channel"
+AT = "$at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,10 @@ class Unpacked:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], pa.Table] = {}
+        self._shared: set[tuple[str, int]] = set()
+        """Partitions with the rows of several senders."""
+        self._presented: set[tuple[str, int, int]] = set()
+        """The records on these that the last run was given."""
 
     def rows(
         self, source: RepartitionInput, arrived: Sequence[Arrived], *, moments: bool
@@ -85,6 +100,37 @@ class Unpacked:
         table = pa.concat_tables(pieces) if pieces else schema.empty_table()
         return table, list(accumulate(counts))
 
+    def rows_of_senders(
+        self,
+        source: RepartitionInput,
+        tasks: int,
+        reads: Sequence[Fetched[pa.Table]],
+        *,
+        moments: bool,
+    ) -> tuple[pa.Table, list[int]]:
+        """All rows of the batches in the records, and how many there are of each partition.
+        `CHANNEL`: the number of the sender's channel on the partition. `AT`: that of the row among
+        those of its sender in the record."""
+        schema = _schema(source, moments=moments)
+        named = schema.append(pa.field(CHANNEL, pa.int32())).append(pa.field(AT, pa.int64()))
+        pieces: list[pa.Table] = []
+        counts: list[int] = []
+        for read in reads:
+            count = 0
+            offsets = read.batch["offset"].to_pylist()
+            for offset, blob in zip(offsets, read.batch["value"], strict=True):
+                record = (read.topic, read.partition, offset)
+                if record not in self._known:
+                    rows = unpack(blob.as_buffer())
+                    labelled = _labelled(rows, schema, read.partition % tasks, offset)
+                    self._known[record] = _with_channels(labelled, rows)
+                self._presented.add(record)
+                pieces.append(self._known[record])
+                count += pieces[-1].num_rows
+            counts.append(count)
+        self._shared.update((read.topic, read.partition) for read in reads)
+        return (pa.concat_tables(pieces) if pieces else named.empty_table()), counts
+
     def _unpacked(
         self, item: Arrived, offset: int, blob: pa.LargeBinaryScalar, schema: pa.Schema
     ) -> pa.Table:
@@ -101,11 +147,17 @@ class Unpacked:
             (topic, partition, offset): rows
             for (topic, partition, offset), rows in kept
             if offset >= consumed.get((topic, partition), offset)
+            and (
+                (topic, partition) not in self._shared
+                or (topic, partition, offset) in self._presented
+            )
         }
+        self._presented.clear()
 
     def forget(self) -> None:
         """Drop the cache; none of these records is read again."""
         self._known.clear()
+        self._presented.clear()
 
 
 def _schema(source: RepartitionInput, *, moments: bool) -> pa.Schema:
@@ -145,3 +197,16 @@ def _labelled(rows: pa.Table, schema: pa.Schema, task: int, offset: int) -> pa.T
         own[HEADERS] = pa.nulls(count, HEADER_TYPE)
     columns = [own.get(f.name) if f.name in own else rows[f.name] for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _with_channels(rows: pa.Table, sent: pa.Table) -> pa.Table:
+    """Rows of one record, with the channel of each and its number in it."""
+    count = rows.num_rows
+    channel, at = np.zeros(count, np.int32), np.arange(count)
+    if SENDER in sent.column_names:
+        channel = sent[SENDER].to_numpy().astype(np.int32) + 1
+        order = np.argsort(channel, kind="stable")
+        first = np.searchsorted(channel[order], channel[order])
+        at = np.empty(count, np.int64)
+        at[order] = np.arange(count) - first
+    return rows.append_column(CHANNEL, pa.array(channel)).append_column(AT, pa.array(at))

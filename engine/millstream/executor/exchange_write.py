@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from millstream.catalog.formats import NO_COLUMNS
 from millstream.executor.order import Ints
+from millstream.executor.sender_labels import label
 from millstream.executor.sink import by_partition, destinations, numbered_on
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.ipc import pack, pieces
 from millstream.log.log import Appended
-from millstream.model.batch import DIFF, MOMENT, PART, ROWTIME, SEQ, raw_batch
+from millstream.model.batch import DIFF, MOMENT, PART, ROWTIME, SENDER, SEQ, raw_batch
 from millstream.model.physical import physical_names
 from millstream.model.schema import Schema, SourceKind
 from millstream.plan.nodes import Repartition
@@ -28,11 +29,12 @@ from millstream.plan.nodes import Repartition
 @dataclass(frozen=True, slots=True)
 class Target:
     """A repartition topic: the number of tasks that read it. `apart`: each task writes to its own
-    channel (see `RepartitionInput`)."""
+    channel (see `RepartitionInput`). `labelled`: rows say which task has sent them."""
 
     topic: str
     tasks: int
     apart: bool = False
+    labelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ def leaving(
     destination = _task_of(con, out, node, target)
     if target.apart:
         destination = destination + (out[PART].to_numpy() + 1) * target.tasks
+    if target.labelled:
+        out = out.append_column(SENDER, out[PART].cast(pa.int16()))
     dropped = [PART, SEQ]
     if node.kind is SourceKind.STREAM and out[DIFF].to_numpy().min() == 1:
         dropped.append(DIFF)
@@ -91,7 +95,8 @@ def _records(run: Leaving, node: Repartition, topic: str) -> Iterator[Appended[p
             blob = pack(piece)
             carried = MOMENT in piece.column_names
             time = piece[MOMENT][0] if carried else pc.max(piece[ROWTIME])
-            batch = raw_batch([(None, blob, time.as_py())])
+            key = label(np.unique(piece[SENDER]).tolist()) if SENDER in piece.column_names else None
+            batch = raw_batch([(key, blob, time.as_py())])
             yield Appended(topic, partition, batch, 1, len(blob))
 
 

@@ -52,7 +52,8 @@ class DuckDBExecutor:
     """Implements `runtime.ports.Executor` over Arrow tables.
 
     `output_partitions`: the number of partitions of the topic that the root writes to; with
-    `output_channels`, the partitions of each channel. `cached`: intermediate revisions of a key may
+    `output_channels`, the partitions of each channel. `labelled`: its records say which tasks have
+    sent their rows. `cached`: intermediate revisions of a key may
     be dropped between commits; outputs of a table sink then leave with `flush`. `delivering`:
     whether the rows of a Deliver root are consumed; a SOURCE TABLE only stores them. `fatal`: kinds
     of problems in the input that stop the query instead of being reported. `pace`: when changelogs
@@ -72,6 +73,7 @@ class DuckDBExecutor:
         *,
         output_partitions: int = 1,
         output_channels: int = 0,
+        labelled: bool = False,
         cached: bool = False,
         delivering: bool = True,
         fatal: frozenset[str] = frozenset(),
@@ -89,6 +91,7 @@ class DuckDBExecutor:
         self._catalogue = catalogue
         self._output_partitions = output_partitions
         self._output_channels = output_channels
+        self._labelled = labelled
         self._cached = cached
         self._delivering = delivering
         self._fatal = fatal
@@ -174,9 +177,9 @@ class DuckDBExecutor:
             by_arrival=self._by_arrival,
         )
         refuse_fatal(taken.problems, self._fatal)
-        self._marks.move(taken.marks)
+        self._marks.move(taken.marks, taken.obsolete)
         if taken.rows == 0 and not closing:
-            return RunResult((), taken.consumed, taken.problems, taken.watermark)
+            return RunResult((), taken.consumed, taken.problems, taken.watermark, ahead=taken.ahead)
         try:
             if closing:
                 return self._close_windows(taken, together=together)
@@ -186,7 +189,13 @@ class DuckDBExecutor:
             raise stopped(error, self._sub) from error
         told = (*taken.problems, *problems, *made.problems)
         return RunResult(
-            made.outputs, taken.consumed, told, taken.watermark, taken.first, made.kept
+            made.outputs,
+            taken.consumed,
+            told,
+            taken.watermark,
+            taken.first,
+            made.kept,
+            ahead=taken.ahead,
         )
 
     def _close_windows(self, taken: Decoder, *, together: bool) -> RunResult[pa.Table]:
@@ -208,7 +217,14 @@ class DuckDBExecutor:
                 first = min(first, pc.min(out[ROWTIME]).as_py())
         told = (*problems, *made.problems)
         return RunResult(
-            made.outputs, taken.consumed, told, taken.watermark, first, made.kept, closed
+            made.outputs,
+            taken.consumed,
+            told,
+            taken.watermark,
+            first,
+            made.kept,
+            closed,
+            taken.ahead,
         )
 
     @property
@@ -350,7 +366,8 @@ class DuckDBExecutor:
         if self._moments:
             out = self._with_moments(out, taken)
         apart = self._output_channels > 1 and not together
-        target = exchange_write.Target(str(self._sub.output), self._output_partitions, apart)
+        named = self._labelled and not together
+        target = exchange_write.Target(str(self._sub.output), self._output_partitions, apart, named)
         run = exchange_write.leaving(self._work, out, root, target)
         if self._held:
             self._leaving.append(run)

@@ -21,7 +21,7 @@ import numpy as np
 from millstream.model.event_time import END, NEVER
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-_ALL = 1 << 30
+ALL_RANKS = 1 << 30
 """Above the rank of every input."""
 
 
@@ -30,7 +30,8 @@ class Segment:
     """The rows of one source partition in a run, in offset order. `moment`: arrival number or event
     time of each; `carried`: m before them. `joined[i]`: row i belongs to the same change as row i -
     1 (None: no row does). `until`: all rows up to this time have arrived, even if the partition is
-    not at its end."""
+    not at its end. `last`: behind which time and rank rows of other segments are held back, if it
+    is not behind the last row."""
 
     rank: int
     partition: int
@@ -39,6 +40,7 @@ class Segment:
     carried: int = NEVER
     joined: np.ndarray[Any, np.dtype[np.bool_]] | None = None
     until: int = NEVER
+    last: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Ordered:
 
 def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordered:
     """Order the rows of all segments, given in any order."""
-    if len(segments) == 1 and segments[0].joined is None:
+    if len(segments) == 1 and segments[0].joined is None and segments[0].last is None:
         (only,) = segments
         rising = np.maximum.accumulate(np.maximum(only.moment, only.carried))
         count = len(rising)
@@ -79,16 +81,18 @@ def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordere
     for part, m in zip(seq, taken, strict=True):
         moments[part] = m
     # Of rows of exactly that time, some may have been held back.
-    watermark = min((time if rank == _ALL else time - 1 for time, rank in lasts), default=END)
+    watermark = min((time if rank == ALL_RANKS else time - 1 for time, rank in lasts), default=END)
     return Ordered(accepted, tops, seq, moments, watermark)
 
 
 def _last(segment: Segment, m: Ints) -> tuple[int, int]:
     """The time and rank behind which rows of other segments are held back for this segment."""
+    if segment.last is not None:
+        return segment.last
     if segment.end:
-        return END, _ALL
+        return END, ALL_RANKS
     last = int(m[-1]) if len(m) else segment.carried
-    return (segment.until, _ALL) if segment.until >= last else (last, segment.rank)
+    return (segment.until, ALL_RANKS) if segment.until >= last else (last, segment.rank)
 
 
 def _accepted(

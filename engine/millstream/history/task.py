@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from millstream.executor.compaction import Pace
 from millstream.executor.executor import DuckDBExecutor
 from millstream.executor.problems import lacks_memory
+from millstream.executor.sender_labels import SENDER_LABELS
 from millstream.functions.function import Catalogue
 from millstream.history.bounded import BoundedLog, SplitBuffer
 from millstream.history.reading import PIECE_RECORDS, ReadChunk
@@ -29,11 +30,13 @@ from millstream.operators.udfs import register_expressions
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, QuerySpec, RuntimeSettings
 from millstream.state.store import Store
-from millstream.topology.topology import SubTopology, channels_of
+from millstream.topology.topology import SubTopology, channels_of, senders_of
 
 COMMIT_RECORDS = 1_000_000
 """The number of records after which their changes are merged into the state."""
-_SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60, max_pending_bytes=1 << 60)
+_SETTINGS = RuntimeSettings(
+    commit_interval_ms=1 << 60, max_pending_bytes=1 << 60, max_held_bytes=1 << 60
+)
 _FEW = replace(_SETTINGS, max_batch_records=PIECE_RECORDS)
 """The same for a task that ends after a number of rows."""
 _NO_SNAPSHOTS = Pace(fewest=1 << 60)
@@ -211,6 +214,8 @@ def _spec(
         sub.partitions,
         sub.changelog if (sub.changelog, partition) in splits else None,
         channels=channels_of(sub),
+        senders=senders_of(sub),
+        labels=SENDER_LABELS,
     )
     places = tuple(spec.topic_partitions(partition))
     return QuerySpec(

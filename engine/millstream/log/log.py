@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from millstream.log.watchers import OnNews
 from millstream.model.errors import MillstreamError
-from millstream.model.event_time import NEVER
+from millstream.model.event_time import END, NEVER
 
 Batch = TypeVar("Batch")
 """The type of a batch: Arrow tables of `model.batch.RAW_SCHEMA`, lists in pure simulations."""
@@ -41,6 +41,29 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
+class SenderEnds:
+    """How far the senders of a partition have come whose records say which tasks have sent them.
+
+    `limits`: for some senders, the offset from which on their rows are not to be processed yet,
+    although records from there on may be in the batch. `joint`: the records are of an instance with
+    all tasks, which has merged their rows. `complete`: nothing more was readable of the others than
+    what was read. `barrier`: records of the other kind follow, and are not
+    read before these are consumed. The times up to which all rows have arrived (`Fetched.until`):
+    `together` of rows that were sent by an instance with all tasks, `here` of the senders in
+    `local`, `elsewhere` of all others; of senders with a limit, none has.
+    """
+
+    limits: Mapping[int, int]
+    joint: bool = False
+    complete: bool = False
+    barrier: bool = False
+    local: frozenset[int] = frozenset()
+    together: int = END
+    here: int = NEVER
+    elsewhere: int = NEVER
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched(Generic[Batch]):
     """Records of one partition from the requested offset on.
 
@@ -61,6 +84,8 @@ class Fetched(Generic[Batch]):
     log are called when they have)."""
     until: int = NEVER
     """If this is not the end, the event time up to which all records have arrived nevertheless."""
+    senders: SenderEnds | None = None
+    """The same for each sender, where the records say who has sent them."""
     later: Callable[[], Batch] | None = None
     """Reads the records, which are not in `batch` then. Only readers of logs with a record at every
     offset leave this to the caller, which may not need them."""

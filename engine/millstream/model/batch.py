@@ -21,6 +21,9 @@ table update is -1 old, +1 new, with one `$seq`."""
 MOMENT = "$m"
 """INT64: orders the row's causing record between partitions: its arrival number, or the running
 maximum of event time in its partition; see `executor.order`."""
+SENDER = "$sender"
+"""INT16, in the rows of a record on a repartition topic: the task that has sent the row. Missing
+where an instance with all tasks has sent the record: these have merged their rows."""
 HEADERS = "$headers"
 """LIST<STRUCT<key, value>>: headers of the record that caused the row; NULL means none."""
 

@@ -13,6 +13,7 @@ from millstream.ddl import topologies, wordings
 from millstream.ddl.topics import PlannedTopics
 from millstream.ddl.topologies import partitions_of
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.sender_labels import SENDER_LABELS
 from millstream.executor.source_reader import Sharing
 from millstream.functions.function import Catalogue
 from millstream.log.identity import check_topics
@@ -30,7 +31,13 @@ from millstream.queries.user_functions import calls_users_functions
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
 from millstream.state.store import Store
-from millstream.topology.topology import InternalTopic, SourceInput, Topology, channels_of
+from millstream.topology.topology import (
+    InternalTopic,
+    SourceInput,
+    Topology,
+    channels_of,
+    senders_of,
+)
 
 SWITCH_SECONDS = 0.0005
 """The interpreter's switch interval while a query calls users' functions. Queries need the
@@ -202,6 +209,7 @@ def executors(
                 registry.functions,
                 output_partitions=partition_count,
                 output_channels=internal[out].channels if out in internal else 0,
+                labelled=out in internal and internal[out].senders > 0,
                 cached=cached,
                 delivering=delivering,
                 fatal=fatal,
@@ -212,7 +220,6 @@ def executors(
             opened.callback(executor.close)
             inputs = tuple(item.topic for item in sub.inputs)
             outputs = () if out is None else (out,)
-            channels = channels_of(sub)
             specs.append(
                 ExecutorSpec(
                     executor,
@@ -220,8 +227,10 @@ def executors(
                     sub.partitions,
                     sub.changelog,
                     outputs,
-                    channels,
+                    channels_of(sub),
                     holds_results(sub.root),
+                    senders_of(sub),
+                    SENDER_LABELS,
                 )
             )
         opened.pop_all()

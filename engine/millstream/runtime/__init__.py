@@ -6,7 +6,8 @@
 * `subtopology_runner`, `subtopology_runners`: reading and running the tasks of sub-topologies.
 * `tasks`, `assigned_tasks`, `task_ownership`: states, assignment and ownership of tasks.
 * `record_collector`, `changelogs`: outputs and changelogs. `fetch_quota`: the size of reads.
-* `channels`, `watermark`, `remote_upstreams`: order and progress between sub-topologies.
+* `channels`, `sender_buffer`, `watermark`, `remote_upstreams`: order and progress between
+  sub-topologies.
 * `restoration`, `following`: replaying changelogs for starting tasks and standbys.
 * `alignment`: bringing several queries to the same offsets.
 * `spec`, `status`, `durations`: specifications, states and metrics.

@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Generic, Protocol
 
-from millstream.log.log import Batch, Fetched, Log, TopicPartition
+from millstream.log.log import Batch, Fetched, Log, SenderEnds, TopicPartition
+from millstream.model.event_time import END, NEVER
 from millstream.runtime.remote_upstreams import RemoteUpstreams
 from millstream.runtime.spec import ExecutorSpec
 from millstream.runtime.tasks import Task
@@ -42,6 +43,8 @@ class Channels(Generic[Batch]):
     def bounded(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
         """The fetched records, at their end only if upstream has nothing more to send."""
         sender = self.senders.get(fetched.topic)
+        if fetched.senders is not None:
+            return self._ended(fetched, fetched.senders, sender)
         if sender is None or not fetched.end:
             return fetched
         channels = self._spec.channels.get(fetched.topic, 0)
@@ -59,6 +62,39 @@ class Channels(Generic[Batch]):
             replace(fetched, end=False) if self._remote_upstreams.behind(fetched.topic) else fetched
         )
 
+    def whole(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
+        """The fetched records of a partition whose senders have sent everything before its end."""
+        return self._ended(fetched, fetched.senders, None) if fetched.senders else fetched
+
+    def _ended(
+        self, fetched: Fetched[Batch], ends: SenderEnds, sender: Sender | None
+    ) -> Fetched[Batch]:
+        """How far each sender has come. Where records of the other kind follow, nothing of any
+        sender is missing before these; other inputs wait nevertheless."""
+        until = END if sender is None else sender.watermark.until
+        if fetched.count and ends.joint:
+            # Nothing that senders send separately comes before these.
+            together = until if fetched.end and (self.together or sender is None) else NEVER
+            ends = replace(ends, together=together, here=END, elsewhere=END)
+            return _up_to(together, replace(fetched, senders=ends))
+        if ends.barrier:
+            return replace(
+                fetched, end=False, senders=replace(ends, together=END, here=END, elsewhere=END)
+            )
+        if not ends.complete:
+            return fetched
+        behind = sender is not None and self._remote_upstreams.behind(fetched.topic)
+        local = frozenset(sender.tasks) if sender is not None else frozenset[int]()
+        remote = len(local) < self._spec.senders[fetched.topic]
+        together = until if self.together else END
+        ends = replace(
+            ends, local=local, together=together, here=until, elsewhere=NEVER if behind else END
+        )
+        reached = min(together, until if local else END, ends.elsewhere if remote else END)
+        if ends.limits:
+            return replace(fetched, senders=ends)
+        return _up_to(reached, replace(fetched, senders=ends))
+
     def older_first(
         self,
         tasks: Collection[int],
@@ -72,6 +108,8 @@ class Channels(Generic[Batch]):
             first = (topic, task)
             read = buffer.get(first)
             if read is None or not (read.count or first in behind):
+                continue
+            if read.senders is not None and not (read.senders.joint or read.senders.barrier):
                 continue
             others = [
                 topic_partition
@@ -91,9 +129,16 @@ class Channels(Generic[Batch]):
         return all(
             log.written_end(*topic_partition) <= positions[topic_partition]
             for topic, task in product(self._spec.channels, tasks)
+            if topic in self.senders
             for topic_partition in self._apart(topic, task)
         )
 
     def _apart(self, topic: str, task: int) -> Iterator[TopicPartition]:
         _together, *others = self._spec.places_in(topic, task)
         return iter(others)
+
+
+def _up_to(until: int, fetched: Fetched[Batch]) -> Fetched[Batch]:
+    """Everything up to a time has arrived. Where that is all, `until` stays unset: a caller that
+    takes the end back must not find that nothing is missing."""
+    return replace(fetched, end=True) if until == END else replace(fetched, end=False, until=until)

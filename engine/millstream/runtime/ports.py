@@ -8,7 +8,7 @@ simulations pass small pure-Python ones and lists.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol
 
 from millstream.log.log import Appended, Batch, Fetched
@@ -22,6 +22,8 @@ class RunResult(Generic[Batch]):
     short of the input (records held back until another partition catches up); the rest is read
     again and passed to the next run. A partition that is missing from it was not consumed at all.
 
+    `ahead`: in partitions whose records say who has sent them, the offsets before which those of a
+    sender are consumed, for all senders for which that is behind the position in `consumed`.
     `watermark`: everything that the partitions will bring up to this event time is consumed; END
     where all were at their ends. `first`: the least event time consumed, or released by closing.
     `kept`: bytes of output that will leave with `flush`. `closed`: whether a run that closes
@@ -35,6 +37,7 @@ class RunResult(Generic[Batch]):
     first: int = END
     kept: int = 0
     closed: bool = False
+    ahead: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
 
     @property
     def productive(self) -> bool:

@@ -230,13 +230,15 @@ class QueryRunner(Generic[Batch]):
         """Run each sub-topology over its available input, upstream first: a downstream one then
         reads what was just sent, ordered by time with its other input."""
         progress = False
-        self._look_at_upstreams(now)
+        upstreams = self.runners.remote_upstreams
+        upstreams.look(self.holding.lag, now, self.settings.lag_interval_ms)
         for runner in self.runners:
             if not self._poll(runner, now):
                 return progress
             runner.wait_for_inputs(now)
             if runner.buffered and not runner.awaiting:
                 progress = self._run(runner, now) or progress
+            progress |= runner.searching
         return progress or (not self.dirty and self._rest(now))
 
     def _rest(self, now: int) -> bool:
@@ -261,14 +263,6 @@ class QueryRunner(Generic[Batch]):
             at > self.committed.get(topic_partition, 0)
             for topic_partition, at in self.positions().items()
         )
-
-    def _look_at_upstreams(self, now: int) -> None:
-        """Check whether tasks of other instances, whose rows come here, are behind."""
-        remote_upstreams = self.runners.remote_upstreams
-        wanted = remote_upstreams.wanted(now)
-        lag = self.holding.lag(wanted) if wanted else None
-        if lag is not None:
-            remote_upstreams.told(lag, now + self.settings.lag_interval_ms)
 
     def _poll(self, runner: SubTopologyRunner[Batch], now: int) -> bool:
         """Whether the log was readable."""

@@ -1,15 +1,15 @@
 """Determines whether tasks of other instances, whose rows come to tasks of this one, have caught
 up.
 
-Each sending task writes to its own channel (`ExecutorSpec.channels`). An empty channel counts as
-ended only while its sender is not behind: otherwise a join or a window would continue without the
+Each sending task has its own channel (`ExecutorSpec.channels` and `senders`). An empty one counts
+as ended only while its sender is not behind: otherwise a join or a window would go on without the
 rows of a sender that catches up, and treat them as late when they arrive. Where idle windows close,
 all other tasks of the query are watched, because all of its input must be idle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Generic
 
 from millstream.log.log import Batch, Lag, TopicPartition
@@ -28,7 +28,7 @@ class RemoteUpstreams(Generic[Batch]):
         self._senders = {
             topic: upstream_of(spec, topic)
             for executor in spec.executors
-            for topic in executor.channels
+            for topic in (*executor.channels, *executor.senders)
         }
         self._places: dict[str, frozenset[TopicPartition]] = {}
         """What the remote tasks read that send to a topic, directly or indirectly."""
@@ -73,6 +73,19 @@ class RemoteUpstreams(Generic[Batch]):
     def wanted(self, now: int) -> frozenset[TopicPartition]:
         """The partitions whose lag to request now."""
         return self._all if now >= self.next_at else frozenset()
+
+    def look(
+        self,
+        lag: Callable[[Collection[TopicPartition]], Lag | None],
+        now: int,
+        interval_ms: int,
+    ) -> None:
+        """Check whether the remote tasks are behind, as often as `interval_ms` says. `lag`: see
+        `Member`."""
+        wanted = self.wanted(now)
+        found = lag(wanted) if wanted else None
+        if found is not None:
+            self.told(found, now + interval_ms)
 
     def told(self, lag: Lag, until: int) -> None:
         """Take a response; the next one is requested at the time `until`."""

@@ -11,6 +11,7 @@ from millstream.log.log import Appended, Batch, Topic, TopicPartition
 from millstream.model.problem import Problem
 from millstream.runtime.durations import Durations
 from millstream.runtime.ports import Executor
+from millstream.runtime.sender_buffer import Labels
 from millstream.runtime.tasks import TaskId, TaskState
 
 
@@ -31,6 +32,9 @@ class ExecutorSpec(Generic[Batch]):
     channel; the channels lie one behind the other in the topic. The first channel holds what an
     instance has sent that held all tasks of the sending sub-topology; the others hold what each of
     these tasks has sent.
+
+    `senders`: for topics whose records say which tasks have sent them, the number of these tasks;
+    `labels` reads what the records say. A further channel of such a topic holds no such records.
     """
 
     executor: Executor[Batch]
@@ -41,10 +45,17 @@ class ExecutorSpec(Generic[Batch]):
     channels: Mapping[str, int] = field(default_factory=dict)
     holds_results: bool = False
     """Whether results wait in its state until stream time has passed their windows."""
+    senders: Mapping[str, int] = field(default_factory=dict)
+    labels: Labels[Batch] | None = None
 
     def topic_partitions(self, task: int) -> Iterator[TopicPartition]:
         """What a task reads."""
         return places_of(self.inputs, self.partitions, self.channels, task)
+
+    def names_senders(self, topic_partition: TopicPartition) -> bool:
+        """Whether the records of a partition say which tasks have sent them."""
+        topic, partition = topic_partition
+        return topic in self.senders and partition < self.partitions
 
     def places_in(self, topic: str, task: int) -> Iterator[TopicPartition]:
         """Its channels of one topic."""
@@ -149,6 +160,9 @@ class RuntimeSettings:
     """Bytes to ask for in one read, by the record size of earlier reads."""
     max_buffered_bytes: int = 256 << 20
     """Buffered input of one query; reading stops above it."""
+    max_held_bytes: int = 64 << 20
+    """Moved rows that a sub-topology keeps in memory because rows of slower senders come first;
+    what exceeds it is read again."""
     max_pending_bytes: int = 64 << 20
     """Output buffered for the commit (exactly once); more brings the commit forward."""
     max_pending_records: int = 1_000_000

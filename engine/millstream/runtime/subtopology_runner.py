@@ -14,13 +14,15 @@ from millstream.runtime.channels import Channels
 from millstream.runtime.fetch_quota import FetchQuota
 from millstream.runtime.ports import RunResult
 from millstream.runtime.remote_upstreams import RemoteUpstreams
+from millstream.runtime.sender_buffer import SenderBuffer
 from millstream.runtime.spec import ExecutorSpec, RuntimeSettings, SubTopologyMetrics
 from millstream.runtime.task_idling import TaskIdling
 from millstream.runtime.tasks import Task, TaskId, TaskState
 from millstream.runtime.watermark import Watermark
 
-Reached = tuple[bool, int]
-"""Whether a partition is at its end, and up to which event time it has come."""
+Reached = tuple[object, ...]
+"""Whether a partition is at its end, and up to which event time it has come; of one with several
+senders, also what of it is presented."""
 GAP_READS = 16
 """Reads that bring no record but advance the position (transaction markers) before other partitions
 are read."""
@@ -42,6 +44,11 @@ class SubTopologyRunner(Generic[Batch]):
         """By partition."""
         self.positions: dict[TopicPartition, int] = {}
         self.buffer: dict[TopicPartition, Fetched[Batch]] = {}
+        self.sender_buffers: dict[TopicPartition, SenderBuffer[Batch]] = {}
+        self.searching = False
+        """Whether the last reads went on behind records that are held back."""
+        self.arranged_at: dict[TopicPartition, int] = {}
+        """Where the partitions with labelled records ended when the tasks were opened."""
         self.fetch_quota = FetchQuota()
         self.snapshot_starts: dict[int, int] = {}
         self.superseded: dict[TopicPartition, int] = {}
@@ -88,6 +95,21 @@ class SubTopologyRunner(Generic[Batch]):
                     self._skip_truncated(log, task)
             task.move(TaskState.RESTORING)
             task.arrive()
+        self._open_buffers(log)
+
+    def _open_buffers(self, log: Log[Batch]) -> None:
+        labels = self.spec.labels
+        places = [at for at in self.positions if self.spec.names_senders(at)]
+        if not places or labels is None:
+            return
+        self.sender_buffers = {at: SenderBuffer(labels, self.spec.senders[at[0]]) for at in places}
+        own = [at for at in places if at[0] in self.channels.senders]
+        self.arranged_at = log.written_ends(own) if own and self.whole else {}
+
+    @property
+    def arranged(self) -> bool:
+        """Whether everything is consumed that other instances have sent here."""
+        return all(self.positions[at] >= end for at, end in self.arranged_at.items())
 
     def _skip_truncated(self, log: Log[Batch], task: Task) -> bool:
         """Whether the task must start anew."""
@@ -142,18 +164,14 @@ class SubTopologyRunner(Generic[Batch]):
             # The former end of a partition may not be its end any more.
             self.buffer.clear()
         gained = 0
-        self.awaiting = False
+        self.awaiting = self.searching = False
         topic_partitions = self._places()
         reader.begin(topic_partitions)
         for topic_partition in topic_partitions:
             known = self.buffer.get(topic_partition)
             if (known is not None and known.count) or gained > room:
                 continue
-            fetched = self._read(
-                reader,
-                topic_partition,
-                self.fetch_quota.quota(topic_partition, self.positions, settings),
-            )
+            fetched = self._read(reader, topic_partition, settings)
             self.buffer[topic_partition] = fetched
             self.awaiting |= fetched.awaited
             gained += fetched.bytes
@@ -163,18 +181,21 @@ class SubTopologyRunner(Generic[Batch]):
             self.watermark.idled(min(untils, default=END))
         if self.stuck and all(
             (read := self.buffer.get(topic_partition))
-            and not read.count
-            and _reached(read) == reached
+            and (not read.count or topic_partition in self.sender_buffers)
+            and self._reached(read) == reached
             for topic_partition, reached in self.stuck.items()
         ):
             self.buffer.clear()
         return gained
 
     def _read(
-        self, reader: Reader[Batch], topic_partition: TopicPartition, quota: int
+        self, reader: Reader[Batch], topic_partition: TopicPartition, settings: RuntimeSettings
     ) -> Fetched[Batch]:
         topic, partition = topic_partition
+        quota = self.fetch_quota.quota(topic_partition, self.positions, settings)
         bound = self.bounds.get(topic_partition)
+        if topic_partition in self.sender_buffers:
+            return self._read_of_senders(reader, topic_partition, quota, settings)
         for _ in range(GAP_READS):
             fetched = reader.read(topic, partition, self.positions[topic_partition], quota, bound)
             if fetched.count:
@@ -187,10 +208,36 @@ class SubTopologyRunner(Generic[Batch]):
         # A sender to a partition with a bound has sent everything before the bound.
         return fetched if bound is not None else self.channels.bounded(fetched)
 
+    def _read_of_senders(
+        self,
+        reader: Reader[Batch],
+        topic_partition: TopicPartition,
+        quota: int,
+        settings: RuntimeSettings,
+    ) -> Fetched[Batch]:
+        buffer, bound = self.sender_buffers[topic_partition], self.bounds.get(topic_partition)
+        budget = max(1, settings.max_held_bytes // len(self.sender_buffers))
+        for _ in range(GAP_READS):
+            before = buffer.version
+            position = self.positions[topic_partition]
+            fetched = buffer.read(reader, topic_partition, position, quota, budget, bound)
+            if fetched.count:
+                self.searching |= not fetched.awaited and buffer.version != before
+                break
+            self.positions[topic_partition] = fetched.next_offset
+            if fetched.end or fetched.next_offset == position:
+                break
+        self.fetch_quota.read(topic_partition, fetched)
+        if bound is not None:
+            return self.channels.whole(fetched)
+        return self.channels.bounded(fetched)
+
     def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
         """Treat partitions as ended at these offsets; without any, at the log's ends."""
         self.bounds = bounds
         self.buffer.clear()
+        for buffer in self.sender_buffers.values():
+            buffer.forget()
 
     @property
     def whole(self) -> bool:
@@ -258,12 +305,19 @@ class SubTopologyRunner(Generic[Batch]):
                     f" {fetched.next_offset} and claims to have consumed it up to {after}"
                 )
             self.positions[topic_partition] = after
+            if topic_partition in self.sender_buffers:
+                ahead = result.ahead.get(topic_partition, {})
+                taken = self.sender_buffers[topic_partition].consumed(after, ahead)
+                moved += after - before + taken.ahead
+                records += taken.records
+                continue
             moved += after - before
             records += _records(fetched, before, after)
             self.fetch_quota.consumed(topic_partition, after - before, fetched.next_offset - before)
         if self.idling.next_at is not None:
             result = replace(result, watermark=NEVER)
-        self.stuck = self._waited_for() if self._waits() else {}
+        stuck = self._waits() and not (moved and self.sender_buffers)
+        self.stuck = self._waited_for() if stuck else {}
         self.buffer.clear()
         self.open_windows = (
             self.spec.holds_results and not closing and (self.open_windows or moved > 0)
@@ -272,20 +326,27 @@ class SubTopologyRunner(Generic[Batch]):
         return result, moved
 
     def _waited_for(self) -> dict[TopicPartition, Reached]:
-        """The partitions of which nothing was held back, if any: other rows wait for one of
-        these."""
+        """If rows were held back, the partitions that they may wait for: those of which none was,
+        and those on which several senders write."""
         reads = self.buffer.items()
-        whole = {
-            topic_partition: _reached(r)
-            for topic_partition, r in reads
-            if self.positions[topic_partition] == r.next_offset
+        if all(self.positions[at] == read.next_offset for at, read in reads):
+            return {}
+        return {
+            at: self._reached(read)
+            for at, read in reads
+            if self.positions[at] == read.next_offset or at in self.sender_buffers
         }
-        return whole if len(whole) < len(self.buffer) else {}
+
+    def _reached(self, read: Fetched[Batch]) -> Reached:
+        buffer = self.sender_buffers.get((read.topic, read.partition))
+        known = () if buffer is None else (buffer.version, read.senders)
+        return (read.end, read.until, *known)
 
     def _waits(self) -> bool:
         """Whether a partition is at its end only for now: upstream will send more."""
         return any(
             not read.end
+            and not (read.senders and (read.senders.joint or read.senders.barrier))
             and topic_partition[0] in self.channels.senders
             and topic_partition not in self.fetch_quota.behind
             for topic_partition, read in self.buffer.items()
@@ -363,16 +424,14 @@ class SubTopologyRunner(Generic[Batch]):
         self.tasks = {}
         self.positions.clear()
         self.buffer.clear()
-        self.awaiting = False
+        self.sender_buffers = {}
+        self.arranged_at = {}
+        self.awaiting = self.searching = False
         self.fetch_quota.behind.clear()
         self.snapshot_starts.clear()
         self.stuck = {}
         self.watermark.reset()
         self.idling.reset()
-
-
-def _reached(read: Fetched[Batch]) -> Reached:
-    return read.end, read.until
 
 
 def _records(fetched: Fetched[Batch], before: int, after: int) -> int:

@@ -52,10 +52,11 @@ class SubTopologyRunners(Generic[Batch]):
 
     def gather(self, log: Log[Batch]) -> None:
         """Send the tasks' rows to each other together if all tasks are open here and nothing is
-        left of what was sent through separate channels. Separate channels are for senders that
-        advance at different rates."""
+        left of what was sent through separate channels, or on one partition by other instances.
+        Separate channels are for senders that advance at different rates."""
         together = self._whole and all(
-            runner.channels.drained(log, runner.tasks, runner.positions) for runner in self._all
+            runner.arranged and runner.channels.drained(log, runner.tasks, runner.positions)
+            for runner in self._all
         )
         for runner in self._all:
             runner.channels.together = together
@@ -66,8 +67,15 @@ class SubTopologyRunners(Generic[Batch]):
         return self._whole and any(
             count > 1 and not runner.channels.together
             for runner in self._all
-            for count in runner.spec.channels.values()
+            for count in (*runner.spec.channels.values(), *runner.spec.senders.values())
         )
+
+    def _gather_soon(self, log: Log[Batch]) -> None:
+        """See `gather`: with each commit, where it takes no request."""
+        if self.scattered and not any(
+            count > 1 for runner in self._all for count in runner.spec.channels.values()
+        ):
+            self.gather(log)
 
     @property
     def _whole(self) -> bool:
@@ -176,9 +184,11 @@ class SubTopologyRunners(Generic[Batch]):
         return written
 
     def forget(self, log: Log[Batch]) -> None:
-        """Delete consumed repartition records and changelogs behind snapshots."""
+        """After a commit: delete consumed repartition records and changelogs behind snapshots, and
+        see whether the tasks can send together now."""
         for runner in self._all:
             runner.forget(log, self._repartitions)
+        self._gather_soon(log)
 
     # ---- the end -----------------------------------------------------------------------------
 

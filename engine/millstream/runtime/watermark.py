@@ -41,8 +41,13 @@ class Watermark:
         """Reset: nothing is known any more."""
         self.reached, self.waiting = NEVER, END
 
+    @property
+    def until(self) -> int:
+        """The event time up to which all results are on the log; END: no more are pending."""
+        return min(self.reached, self.waiting - 1 if self.waiting < END else END)
+
     def bound(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
         """The fetched records of the topic that the results go to, at their end only if no more
         results are pending."""
-        until = min(self.reached, self.waiting - 1 if self.waiting < END else END)
+        until = self.until
         return fetched if until == END else replace(fetched, end=False, until=until)

@@ -21,14 +21,37 @@ from millstream.topology.topology import (
 
 Partitions = Callable[[str], int]
 """The number of partitions of an existing topic."""
-ChannelCount = Callable[[str, int, int], int]
-"""How many exchange channels a repartition topic of a name has, between some number of sending and
-of reading tasks."""
 
 
-def mixed(_topic: str, _senders: int, _readers: int) -> int:
+@dataclass(frozen=True, slots=True)
+class ChannelLayout:
+    """Where the channels of a repartition topic are: see `RepartitionInput`. Without any numbers,
+    the output of all senders is mixed."""
+
+    channels: int = 0
+    senders: int = 0
+
+
+LayoutOf = Callable[[str, int, int], ChannelLayout]
+"""The layout of a repartition topic of a name, between some number of sending and of reading tasks.
+"""
+
+
+def mixed(_topic: str, _senders: int, _readers: int) -> ChannelLayout:
     """No channels: where one process has all tasks, their output is ordered anyway."""
-    return 0
+    return ChannelLayout()
+
+
+def labelled(_topic: str, senders: int, _readers: int) -> ChannelLayout:
+    """A channel for each sender, on the partition of the receiver: each record says whose rows it
+    holds."""
+    return ChannelLayout(senders=senders) if senders > 1 else ChannelLayout(channels=1)
+
+
+def partition_per_channel(_topic: str, senders: int, _readers: int) -> ChannelLayout:
+    """A channel for each sender, on a partition of its own for each receiver: how topics of up to
+    8 tasks were laid out before records had labels."""
+    return ChannelLayout(channels=channel_per_sender(senders))
 
 
 def channel_per_sender(senders: int) -> int:
@@ -43,7 +66,7 @@ def split(
     *,
     partitions: Partitions,
     prefix: str = "",
-    channels: ChannelCount = mixed,
+    layout: LayoutOf = mixed,
 ) -> Topology:
     """The topology of a plan: one sub-topology for each part between repartitions.
 
@@ -53,7 +76,7 @@ def split(
     sub-topologies with state read through channels: the others process rows as they arrive. Raises
     StatementError when the sources of one sub-topology differ in their number of partitions.
     """
-    counts = _Counts(partitions, channels)
+    counts = _Counts(partitions, layout)
     subtopologies = tuple(_cut(lowered(node), f"{prefix}{query_id}", counts, 0))
     return Topology(
         query_id,
@@ -66,7 +89,7 @@ def split(
 @dataclass(frozen=True, slots=True)
 class _Counts:
     partitions: Partitions
-    channels: ChannelCount
+    layout: LayoutOf
 
 
 def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology]:
@@ -85,7 +108,7 @@ def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology
     index = first + len(before)
     stateful = _has_state(root)
     if stateful:
-        found = [_in_channels(item, before, count, counts.channels) for item in found]
+        found = [_in_channels(item, before, count, counts.layout) for item in found]
     own = SubTopology(
         index,
         tuple(found),
@@ -97,13 +120,12 @@ def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology
     return [*before, own]
 
 
-def _in_channels(
-    item: Input, before: list[SubTopology], readers: int, channels: ChannelCount
-) -> Input:
+def _in_channels(item: Input, before: list[SubTopology], readers: int, layout: LayoutOf) -> Input:
     if isinstance(item, SourceInput):
         return item
     senders = next(sub.partitions for sub in before if sub.output == item.topic)
-    return replace(item, channels=channels(item.topic, senders, readers))
+    found = layout(item.topic, senders, readers)
+    return replace(item, channels=found.channels, senders=found.senders)
 
 
 def _leaves(root: Node) -> Iterator[Read | Repartition]:
@@ -213,7 +235,9 @@ def _internal_topics(subtopologies: tuple[SubTopology, ...]) -> Iterator[Interna
     for sub in subtopologies:
         for item in sub.inputs:
             if isinstance(item, RepartitionInput):
-                yield InternalTopic(item.topic, sub.partitions, "repartition", item.channels)
+                yield InternalTopic(
+                    item.topic, sub.partitions, "repartition", item.channels, item.senders
+                )
         if sub.changelog is not None:
             yield InternalTopic(sub.changelog, sub.partitions, "changelog")
 

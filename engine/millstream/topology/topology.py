@@ -41,13 +41,17 @@ class RepartitionInput:
     `channels`: the number of exchange channels. Output of task s for task t is on partition
     (s + 1) * tasks + t, in the order of event time. While one instance has all tasks and merges
     their output, it is on partition t, which is the first channel. 1: there is only one sender; 0:
-    the output of several senders is mixed on partition t.
+    the output of all senders is on partition t.
+
+    `senders`: the number of sending tasks, if records on partition t say which of them have sent
+    their rows, so that the rows of each are a channel. 0: they do not, so the output is mixed.
     """
 
     repartition: Repartition
     topic: str
     schema: Schema
     channels: int = 0
+    senders: int = 0
 
 
 Input = SourceInput | RepartitionInput
@@ -79,13 +83,21 @@ def channels_of(sub: SubTopology) -> dict[str, int]:
     return {item.topic: item.channels for item in inner if item.channels}
 
 
+def senders_of(sub: SubTopology) -> dict[str, int]:
+    """The topics that a sub-topology reads whose records say who has sent their rows, with the
+    number of sending tasks."""
+    inner = (item for item in sub.inputs if isinstance(item, RepartitionInput))
+    return {item.topic: item.senders for item in inner if item.senders}
+
+
 def with_one_more_channel(sub: SubTopology) -> SubTopology:
-    """The same with one more channel behind the others, where there are several."""
+    """The same with one more channel behind the others, where there are several. It has partitions
+    of its own."""
 
     def widened(item: Input) -> Input:
-        if isinstance(item, SourceInput) or item.channels < 2:
+        if isinstance(item, SourceInput) or (item.channels < 2 and not item.senders):
             return item
-        return replace(item, channels=item.channels + 1)
+        return replace(item, channels=max(1, item.channels) + 1)
 
     return replace(sub, inputs=tuple(widened(item) for item in sub.inputs))
 
@@ -94,13 +106,14 @@ def with_one_more_channel(sub: SubTopology) -> SubTopology:
 class InternalTopic:
     """An internal topic of the query: its kind is `repartition` (also of the subscriptions and
     responses of a foreign key join) or `changelog`. `tasks` read it, each through this many
-    `channels`.
+    `channels`. `senders`: as of `RepartitionInput`.
     """
 
     name: str
     tasks: int
     kind: str
     channels: int = 0
+    senders: int = 0
 
     @property
     def partitions(self) -> int:

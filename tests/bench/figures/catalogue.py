@@ -30,6 +30,9 @@ class Scale:
     events: int = 500_000
     """Nexmark events that the filters read; 92 % of them are bids."""
     filters: tuple[int, int] = (8, 64)
+    moved: int = 2_000_000
+    """Rows that move to another task."""
+    tasks: tuple[int, int, int] = (8, 64, 256)
 
 
 FULL = Scale()
@@ -43,6 +46,8 @@ SMALL = Scale(
     inserts=20,
     events=5_000,
     filters=(2, 4),
+    moved=2_000,
+    tasks=(2, 4, 8),
 )
 SCALES = {"full": FULL, "small": SMALL}
 
@@ -121,6 +126,19 @@ PROCESSES = (
         (
             Figure("filters-8", "{filters[0]} filters over one topic against 1", "3.4x", "<= 1.8x"),
             Figure("filters-64", "{filters[1]} filters over one topic against 1", "-", "<= 8x"),
+        ),
+    ),
+    Process(
+        "exchange",
+        tuple(
+            Figure(
+                f"exchange-{number}",
+                f"CPU of a row that moves, {{tasks[{index}]}} tasks against {{tasks[0]}}, with 1"
+                " instance and with 4, log in memory",
+                "-",
+                "<= 1.3x",
+            )
+            for index, number in ((1, 64), (2, 256))
         ),
     ),
     Process(

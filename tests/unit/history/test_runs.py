@@ -22,7 +22,7 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.runtime.spec import Guarantee, RuntimeSettings
-from millstream.topology.split import ChannelCount, mixed
+from millstream.topology.split import LayoutOf, mixed
 from tests.properties.pipeline import Pipeline
 from tests.spark.final import final, made, records_in
 
@@ -49,10 +49,10 @@ QUERIES = {
 }
 
 
-def pipeline(query: str, partitions: int = 3, channels: ChannelCount = mixed) -> Pipeline:
+def pipeline(query: str, partitions: int = 3, layout: LayoutOf = mixed) -> Pipeline:
     counts = {"a": partitions, "b": partitions, "o": partitions}
     text = QUERIES[query].replace(" o AS ", " o WITH (kafka_topic='o') AS ", 1)
-    made_ = Pipeline(f"{STREAM}{TABLE}", text, counts, WHOLE, AT_ONCE, channels)
+    made_ = Pipeline(f"{STREAM}{TABLE}", text, counts, WHOLE, AT_ONCE, layout)
     send(made_, range(80), range(24))
     return made_
 

@@ -18,8 +18,8 @@ from millstream.history.splits import AT_ONCE, Run, Split, inputs, since
 from millstream.history.task import Produced, Superseded
 from millstream.log.log import Appended, Outcome, TopicPartition
 from millstream.model.errors import CorruptionError
-from millstream.topology.split import ChannelCount, mixed
-from tests.properties.pipeline import SETTINGS, Pipeline, in_channels
+from millstream.topology.split import LayoutOf, mixed
+from tests.properties.pipeline import LAYOUTS, SETTINGS, Pipeline
 from tests.unit.history.test_runs import (
     QUERIES,
     WHOLE,
@@ -59,12 +59,12 @@ def epoch(live: Pipeline, runner: Runner, pace: Pace = AT_ONCE) -> None:
 
 
 def in_the_middle(
-    query: str, steps: int, channels: ChannelCount = mixed, *, apart: bool = False
+    query: str, steps: int, layout: LayoutOf = mixed, *, apart: bool = False
 ) -> Pipeline:
     """A live engine that has been stopped while it worked on its first records, a few at a time:
     rows are held back then, lie in repartition topics, or wait in the middle of a batch. `apart`:
     what moves lies there as if several instances had sent it."""
-    live = pipeline(query, channels=channels)
+    live = pipeline(query, layout=layout)
     live.stop()
     live.settings, live.apart = SETTINGS, apart
     live.start()
@@ -121,11 +121,12 @@ def test_each_takes_over_from_the_other(query: str, steps: int) -> None:
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("steps", [2, 5, 9])
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("query", ["rows that move", "windows", "moved join"])
 def test_rows_in_channels_are_taken_over_too(
-    query: str, runner: Runner, steps: int, apart: bool
+    query: str, layout: LayoutOf, runner: Runner, steps: int, apart: bool
 ) -> None:
-    changing = in_the_middle(query, steps, in_channels, apart=apart)
+    changing = in_the_middle(query, steps, layout, apart=apart)
     run = partial(epoch, runner=runner)
     assert finished(changing, run, goes_on, run) == of_the_engine(query, steps)
 

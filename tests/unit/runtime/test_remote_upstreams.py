@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -24,7 +25,8 @@ from millstream.runtime.runtime import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from tests.properties.pipeline import executor_specs, in_channels, topology_of
+from millstream.topology.split import LayoutOf, labelled
+from tests.properties.pipeline import LAYOUTS, executor_specs, topology_of
 from tests.simulation.pure import Disk, PureExecutor
 from tests.unit.runtime.queries import REKEY
 
@@ -53,18 +55,36 @@ def home(key: int) -> int:
 class Two:
     """Two instances, each with one task of every sub-topology."""
 
-    def __init__(self, sql: str, guarantee: Guarantee, *, markers: bool) -> None:
+    def __init__(
+        self,
+        sql: str,
+        guarantee: Guarantee,
+        *,
+        markers: bool,
+        layout: LayoutOf = labelled,
+        settings: RuntimeSettings = SETTINGS,
+    ) -> None:
         self.now = 0
         self.late = 0
         self.coordinator: Coordinator[Any] = Coordinator(Random(0), lambda _member: None)
         self.log = SimulatedLog(TABLES, markers=markers, coordinator=self.coordinator)
-        topology = topology_of(SOURCES, sql, WIDTHS, in_channels)
+        topology = topology_of(SOURCES, sql, WIDTHS, layout)
         inner = {one.name: one.partitions for one in topology.internal_topics}
         for topic, count in {**WIDTHS, **inner}.items():
             self.log.create_topic(Topic(topic, count))
         self.producer = self.log.writer("producer")
         self.moved = frozenset(t.name for t in topology.internal_topics if t.kind != "changelog")
-        self.topology, self.guarantee = topology, guarantee
+        self.topology, self.guarantee, self.settings = topology, guarantee, settings
+        self.labelled = layout is labelled
+        self.labels: set[bytes | None] = set()
+        """The keys of the records between the sub-topologies."""
+        truncate = self.log.truncate
+
+        def truncated(topic: str, partition: int, before: int) -> None:
+            self.note_labels(topic, partition, before)
+            truncate(topic, partition, before)
+
+        self.log.truncate = truncated  # type: ignore[method-assign]
         self.stores: dict[int, Store] = {}
         self.instances: dict[int, Runtime[Any]] = {}
         for number in range(2):
@@ -75,12 +95,19 @@ class Two:
         self.stores[number] = Store.open(":memory:")
         specs = executor_specs(self.stores[number], self.topology, WIDTHS, self.guarantee)
         spec = QuerySpec("Q", "Q", specs, self.guarantee, repartitions=self.moved)
-        instance = self.instances[number] = Runtime(self.log, SETTINGS, self.problems)
+        instance = self.instances[number] = Runtime(self.log, self.settings, self.problems)
         instance.add_query(spec)
         self.work(instance, 1)
         member: SimulatedMember[Any] = self.coordinator.members[-1]
         self.coordinator.owners[number] = member
         member.hear()
+
+    def note_labels(self, topic: str, partition: int, before: int) -> None:
+        """Repartition records are about to be deleted."""
+        start = self.log.start_offset(topic, partition)
+        if topic in self.moved and start < before:
+            records = self.log.read(topic, partition, start, before - start).batch
+            self.labels.update(records["key"].to_pylist())
 
     def stop(self, number: int) -> None:
         self.instances.pop(number).close(self.now, commit=False)
@@ -117,6 +144,8 @@ class Two:
     def used(self, *, together: bool) -> bool:
         """Whether anything was sent by an instance with all tasks, or by one without."""
         moved = [t for t in self.topology.internal_topics if t.kind == "repartition"]
+        if self.labelled:
+            return any((label is None) == together for label in self.labels)
         return any(
             self.log.end_offset(topic.name, partition)
             for topic in moved
@@ -147,9 +176,16 @@ class Two:
             self.stop(number)
 
 
-def filled(sql: str, guarantee: Guarantee, *, markers: bool) -> Two:
+def filled(
+    sql: str,
+    guarantee: Guarantee,
+    *,
+    markers: bool,
+    layout: LayoutOf = labelled,
+    settings: RuntimeSettings = SETTINGS,
+) -> Two:
     """All input exists before any instance begins."""
-    two = Two(sql, guarantee, markers=markers)
+    two = Two(sql, guarantee, markers=markers, layout=layout, settings=settings)
     for second in range(SECONDS):
         two.send("s", second % 2, second, k=second, g=second % 5)
         two.send("r", home(second % 5), second, g=second % 5, n=second)
@@ -159,18 +195,26 @@ def filled(sql: str, guarantee: Guarantee, *, markers: bool) -> Two:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("markers", [False, True])
 @pytest.mark.parametrize("guarantee", list(Guarantee))
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sql", [WINDOWED, TWICE])
-def test_nothing_is_late(sql: str, guarantee: Guarantee, markers: bool, seed: int) -> None:
-    two = filled(sql, guarantee, markers=markers)
+def test_nothing_is_late(
+    sql: str, layout: LayoutOf, guarantee: Guarantee, markers: bool, seed: int
+) -> None:
+    two = filled(sql, guarantee, markers=markers, layout=layout)
     assert two.finish(Random(seed)) == SECONDS
     assert two.late == 0
     two.close()
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("held_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sql", [WINDOWED, TWICE])
-def test_a_restart_continues_in_each_channel(sql: str, seed: int) -> None:
-    two = filled(sql, Guarantee.EXACTLY_ONCE, markers=True)
+def test_a_restart_continues_in_each_channel(
+    sql: str, layout: LayoutOf, held_bytes: int, seed: int
+) -> None:
+    settings = replace(SETTINGS, max_held_bytes=held_bytes)
+    two = filled(sql, Guarantee.EXACTLY_ONCE, markers=True, layout=layout, settings=settings)
     assert two.finish(Random(seed), starts=4) == SECONDS
     assert two.late == 0
     two.close()
@@ -189,10 +233,13 @@ def test_a_sender_at_the_end_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("guarantee", list(Guarantee))
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sql", [WINDOWED, TWICE])
-def test_tasks_come_together_and_part_again(sql: str, guarantee: Guarantee, seed: int) -> None:
+def test_tasks_come_together_and_part_again(
+    sql: str, layout: LayoutOf, guarantee: Guarantee, seed: int
+) -> None:
     rnd = Random(seed)
-    two = filled(sql, guarantee, markers=True)
+    two = filled(sql, guarantee, markers=True, layout=layout)
     for _ in range(12):
         two.move()
         two.work(two.instances[rnd.randrange(2)], rnd.choice((3, 10, 30)))
@@ -201,8 +248,9 @@ def test_tasks_come_together_and_part_again(sql: str, guarantee: Guarantee, seed
     two.close()
 
 
-def test_an_instance_with_all_tasks_sends_their_rows_together() -> None:
-    two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_instance_with_all_tasks_sends_their_rows_together(layout: LayoutOf) -> None:
+    two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True, layout=layout)
     first, _ = two.coordinator.members
     two.coordinator.owners[1] = first
     for member in two.coordinator.members:
@@ -212,8 +260,9 @@ def test_an_instance_with_all_tasks_sends_their_rows_together() -> None:
     two.close()
 
 
-def test_an_instance_with_some_tasks_sends_their_rows_separately() -> None:
-    two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_instance_with_some_tasks_sends_their_rows_separately(layout: LayoutOf) -> None:
+    two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True, layout=layout)
     assert two.finish(Random(0)) == SECONDS
     assert two.used(together=False) and not two.used(together=True)
     two.close()

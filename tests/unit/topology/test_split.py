@@ -14,8 +14,21 @@ from millstream.plan.define import create_source
 from millstream.plan.nodes import Repartition, Write
 from millstream.plan.sinks import NewSource
 from millstream.topology.show import show_topology
-from millstream.topology.split import ChannelCount, channel_per_sender, mixed, split
-from millstream.topology.topology import RepartitionInput, SourceInput, Topology, channels_of
+from millstream.topology.split import (
+    ChannelLayout,
+    LayoutOf,
+    labelled,
+    mixed,
+    partition_per_channel,
+    split,
+)
+from millstream.topology.topology import (
+    RepartitionInput,
+    SourceInput,
+    Topology,
+    channels_of,
+    senders_of,
+)
 from millstream_parser import parse, statements
 
 SOURCES = """
@@ -26,7 +39,7 @@ CREATE TABLE w (id INT PRIMARY KEY, z INT) WITH (KAFKA_TOPIC = 'w', FORMAT = 'JS
 """
 
 
-def topology(sql: str, partitions: Mapping[str, int], channels: ChannelCount = mixed) -> Topology:
+def topology(sql: str, partitions: Mapping[str, int], layout: LayoutOf = mixed) -> Topology:
     catalog = Catalog()
     for statement in parse(SOURCES):
         assert isinstance(statement, statements.CreateSource)
@@ -41,7 +54,7 @@ def topology(sql: str, partitions: Mapping[str, int], channels: ChannelCount = m
         functions=builtin_catalogue(),
     )
     return split(
-        planned.node, "Q_1", partitions=partitions.__getitem__, prefix="ms-", channels=channels
+        planned.node, "Q_1", partitions=partitions.__getitem__, prefix="ms-", layout=layout
     )
 
 
@@ -71,17 +84,30 @@ def test_grouping_by_another_column_moves_rows() -> None:
 def test_a_sub_topology_with_state_reads_through_a_channel_for_each_sender() -> None:
     asked: list[tuple[str, int, int]] = []
 
-    def channels(topic: str, senders: int, readers: int) -> int:
+    def layout(topic: str, senders: int, readers: int) -> ChannelLayout:
         asked.append((topic, senders, readers))
-        return channel_per_sender(senders)
+        return partition_per_channel(topic, senders, readers)
 
     sql = "CREATE STREAM o AS SELECT * FROM s JOIN t ON s.v = t.id PARTITION BY w;"
-    result = topology(sql, {"s": 3, "t": 5}, channels)
+    result = topology(sql, {"s": 3, "t": 5}, layout)
     first, second = result.subtopologies
     assert asked == [(first.output, 3, 5)]
     assert channels_of(second) == {first.output: 4}
     moved = [topic for topic in result.internal_topics if topic.kind == "repartition"]
     assert [(one.tasks, one.channels, one.partitions) for one in moved] == [(5, 4, 20)]
+
+
+def test_or_the_records_on_its_partitions_say_who_has_sent_their_rows() -> None:
+    sql = "CREATE STREAM o AS SELECT * FROM s JOIN t ON s.v = t.id PARTITION BY w;"
+    result = topology(sql, {"s": 3, "t": 5}, labelled)
+    _, second = result.subtopologies
+    assert (channels_of(second), senders_of(second)) == ({}, {result.subtopologies[0].output: 3})
+    moved = [topic for topic in result.internal_topics if topic.kind == "repartition"]
+    assert [(one.tasks, one.senders, one.partitions) for one in moved] == [(5, 3, 5)]
+
+
+def test_the_rows_of_a_single_sender_need_no_labels() -> None:
+    assert labelled("t", 1, 5) == partition_per_channel("t", 1, 5) == ChannelLayout(channels=1)
 
 
 def test_a_moved_stream_takes_the_partitions_of_the_table() -> None:
