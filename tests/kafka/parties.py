@@ -51,7 +51,8 @@ class Party:
             log.close()
         last = KafkaLog(self.servers, namespace=self.namespace)
         last.forget_group(GROUP)
-        last.delete_topic(f"{self.namespace}real")
+        for name in ("real", "-instances-members", "-instances-assignments"):
+            last.delete_topic(f"{self.namespace}{name}")
         last.close()
 
 

@@ -35,6 +35,7 @@ class Queries:
     """The only process of its service, with queries of one task."""
 
     def __init__(self, party: Party) -> None:
+        self.party = party
         self.log: KafkaLog = party.log("classic")
         self.topic = party.topic()
         self.groups = [f"query-{number}" for number in range(QUERIES)]
@@ -104,7 +105,7 @@ def test_a_round_is_one_transaction(queries: Queries, commits: list[str]) -> Non
 
 def test_one_whose_assignment_is_lost_takes_nothing_from_the_others(queries: Queries) -> None:
     round_ = queries.round(0)
-    queries.members[3].hold(frozenset(), lost=True)
+    lose(queries.members[3])
     results = queries.log.transact_all(round_)
     assert results == [COMMITTED] * 3 + [Outcome.ABORTED, COMMITTED]
     assert numbers(queries.log, queries.topic) == [0, 1, 2, 4]
@@ -166,7 +167,7 @@ def test_what_is_lost_with_the_refusal_is_not_tried_again(
     def outdated(member: InstanceMember, refused: Any) -> Any:
         if refused is None:
             return old
-        queries.members[1].hold(frozenset(), lost=True)
+        lose(queries.members[1])
         return ask(member, refused)
 
     monkeypatch.setattr(InstanceMember, "ask", outdated)
@@ -177,11 +178,18 @@ def test_what_is_lost_with_the_refusal_is_not_tried_again(
 
 
 def change_group(queries: Queries) -> None:
-    """A new generation: this process takes part in one query more."""
-    member = queries.log.join("one-more", 1)
+    """A new generation: another process takes part for a moment."""
+    log = queries.party.log("classic")
+    member = log.join("one-more", 1)
     until(lambda: claims(member) == ONE)
-    member.close()
-    queries.log.forget_group("one-more")
+    log.close()
+
+
+def lose(member: KafkaMember) -> None:
+    """Have it learn that it has lost its task."""
+    instance = member.instance
+    with instance._news:
+        instance._tasks._queries[member.group].move(frozenset(), lost=True)
 
 
 def test_one_whose_record_is_refused_fails_alone(queries: Queries) -> None:
