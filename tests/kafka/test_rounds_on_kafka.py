@@ -15,6 +15,7 @@ pytest.importorskip("confluent_kafka")
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from millstream.log.kafka.assignment_topic import MEMBERS_MAX
 from millstream.log.kafka.backend import SWITCH
 from millstream.log.kafka.instance_member import InstanceMember
 from millstream.log.kafka.log import KafkaLog
@@ -121,6 +122,7 @@ def test_an_old_credential_costs_a_second_attempt(
     old = instance.ask(None)
     assert old is not None
     change_group(queries)
+    commits.clear()
     asked: list[Any] = []
     ask = InstanceMember.ask
 
@@ -183,6 +185,7 @@ def change_group(queries: Queries) -> None:
     member = log.join("one-more", 1)
     until(lambda: claims(member) == ONE)
     log.close()
+    until(lambda: len(queries.members[0].instance._claimed) == MEMBERS_MAX)
 
 
 def lose(member: KafkaMember) -> None:
