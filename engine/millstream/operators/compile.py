@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
@@ -31,7 +32,7 @@ from millstream.operators.relation import (
     select_text,
 )
 from millstream.operators.repartition import compile_repartition
-from millstream.operators.sql import identifier, is_identifier, unquoted
+from millstream.operators.sql import identifier, unquoted
 from millstream.operators.stream_join import compile_stream_stream_join
 from millstream.operators.table_join import compile_table_table_join
 from millstream.plan.nodes import (
@@ -58,6 +59,7 @@ from millstream.topology.topology import SubTopology
 OUT = "out"
 """The output relation of every program."""
 _ENTERS = "1::TINYINT"
+_IDENTIFIER = re.compile(r'"(?:[^"]|"")+"')
 
 
 def compile_subtopology(
@@ -114,7 +116,7 @@ def _out(part: SelectFragment, setting: Setting) -> Sql | Call:
     own = quoted(names(part.schema))
     further = quoted(meta_names(setting))
     texts = (*(part.columns or own), *(meta.get(name, name) for name in further))
-    plain = all(text == _ENTERS or is_identifier(text) for text in texts)
+    plain = all(text == _ENTERS or _IDENTIFIER.fullmatch(text) for text in texts)
     if part.source not in made or part.where or not plain:
         return statement
     source = made[part.source]

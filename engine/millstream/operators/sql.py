@@ -23,7 +23,6 @@ DECIMAL_FUNCTIONS = {
 }
 """Names of the functions in `udfs`, by operator."""
 
-_IDENTIFIER = re.compile(r'"(?:[^"]|"")+"')
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@ ]*")
 
 
@@ -36,11 +35,6 @@ def identifier(name: str) -> str:
 def unquoted(name: str) -> str:
     """The name that `identifier` quoted."""
     return name[1:-1].replace('""', '"')
-
-
-def is_identifier(text: str) -> bool:
-    """Whether the text is one quoted name."""
-    return _IDENTIFIER.fullmatch(text) is not None
 
 
 def literal(value: Value) -> str:

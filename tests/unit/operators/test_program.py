@@ -8,7 +8,7 @@ from millstream.catalog.source import Format, Source
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.model.expressions import AggregateCall, ColumnRef, Compare, Literal
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowKind
-from millstream.model.types import BIGINT, BOOLEAN, INTEGER, STRING
+from millstream.model.types import BIGINT, INTEGER, STRING
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import Program, Sql, Step, Upsert
 from millstream.plan.nodes import Aggregate, Filter, Node, Project, Read, Window, Write
@@ -48,25 +48,6 @@ def test_stateless_neighbours_become_one_select() -> None:
     found = program(Project(kept, (ColumnRef("K", STRING), ColumnRef("V", INTEGER)), READ.schema))
     assert len(found.steps) == 1
     assert found.tables == ()
-
-
-def test_plain_columns_of_a_step_need_no_statement() -> None:
-    """Which saves one of two SELECTs of the simplest aggregations."""
-    schema = Schema((K, Column("N", BIGINT), Column("TWICE", BIGINT)))
-    counted = ColumnRef("C", BIGINT)
-    renamed = program(Project(count(), (ColumnRef("K", STRING), counted, counted), schema))
-    assert [step.target for step in renamed.steps if isinstance(step, Sql)] == ["aggregate_1_rows"]
-
-
-def test_what_is_computed_is_not_computed_twice() -> None:
-    """It may be RANDOM()."""
-    above = Compare(">", ColumnRef("V", INTEGER), Literal(1, INTEGER))
-    schema = Schema((K, Column("X", BOOLEAN)))
-    below = Project(READ, (ColumnRef("K", STRING), above), schema)
-    twice = Schema((K, Column("Y", BOOLEAN), Column("Z", BOOLEAN)))
-    x = ColumnRef("X", BOOLEAN)
-    found = program(Project(below, (ColumnRef("K", STRING), x, x), twice))
-    assert texts(found.steps).count("> 1") == 1
 
 
 def test_an_exact_program_lists_its_failing_rows() -> None:
