@@ -156,8 +156,7 @@ class InstanceMember:
             self._tasks.leave(group)
 
     def assignment(self, group: str) -> Assignment:
-        """What a query may process now; raises FencedError when another process has the name of
-        this instance."""
+        """What a query may process now; raises FencedError as `Member.assignment` does."""
         if self.fault is not None:
             raise self.fault
         with self._news:
@@ -176,8 +175,7 @@ class InstanceMember:
             return self._tasks.peers(group)
 
     def vacant(self, group: str) -> bool:
-        """Whether no member has a task of a query, as far as the topic says now. A query that has
-        left gives up its tasks at once. Raises UnavailableError."""
+        """Whether no member has a task of a query, which gives them up at once if it has left."""
         end = self._topic.end()
         with self._news:
             self._leave_kept(group)
@@ -225,8 +223,7 @@ class InstanceMember:
         self._news.notify_all()
 
     def close(self) -> None:
-        """Leave the group; idempotent. If the brokers do not respond, the thread is abandoned after
-        a while."""
+        """Leave the group; idempotent. If no broker responds, the thread is abandoned."""
         with self._news:
             self._closing = True
             self._stir()
@@ -341,9 +338,12 @@ class InstanceMember:
             self._news.notify_all()
         self._tell(changed)
         if self._seated and not seated:
-            # The others count this member as gone. Whatever was the reason, it starts over.
+            # It starts over, unless a successor has its name: they would fence each other for ever.
             self._renamed = True
             self._lose()
+            if self._dispute.taken(self._tasks.owners.members, lambda: self._closing):
+                self.fault = self._dispute.error()
+                self._tell(self._tasks.groups())
             return
         self._seated = seated
         made = self._tasks.known.assignment

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from millstream.log.assignment.group_assignment import instance_of
 from millstream.model.errors import FencedError
 
 _SUCCESSOR_SECONDS = 4.0
@@ -43,6 +44,11 @@ class NameDispute:
                 return True
             time.sleep(_LOOK_SECONDS)
         return False
+
+    def taken(self, members: Collection[str], closing: Callable[[], bool]) -> bool:
+        """Whether another process of the name is among the members, after this one was removed."""
+        instances = {instance_of(member) for member in members}
+        return bool(self.instance) and self.instance in instances and self.has_successor(closing)
 
     def error(self) -> FencedError:
         """The error for the process that has to stop."""
