@@ -230,8 +230,7 @@ class QueryRunner(Generic[Batch]):
         """Run each sub-topology over its available input, upstream first: a downstream one then
         reads what was just sent, ordered by time with its other input."""
         progress = False
-        upstreams = self.runners.remote_upstreams
-        upstreams.look(self.holding.lag, now, self.settings.lag_interval_ms)
+        self.runners.remote_upstreams.look(self.holding.lag, now, self.settings.lag_interval_ms)
         for runner in self.runners:
             if not self._poll(runner, now):
                 return progress
@@ -328,6 +327,8 @@ class QueryRunner(Generic[Batch]):
         self.commit_began = self.settings.stopwatch()
         flushed = self.runners.flush()
         self.runners.begin_snapshots(self.log)
+        # Until this commit has succeeded: they may move, and its outcome may stay unknown.
+        self.committed = {}
         return Prepared(flushed, self.positions())
 
     def _conclude(self, now: int, prepared: Prepared[Batch], outcome: Result) -> bool:

@@ -1,19 +1,47 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from millstream.log.log import Appended
+from millstream.log.log import Appended, TopicPartition
 from millstream.log.simulated import Fault
 from millstream.model.errors import UnavailableError
+from millstream.runtime.assigned_tasks import AssignedTasks
 from millstream.runtime.runtime import QueryState
 from tests.simulation.pure import Disk, Job
 from tests.unit.runtime.queries import AT_LEAST, LONE, SETTINGS, Bench
 
 PASS = Job(("in",), "out")
+
+
+@pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.RESPONSE_LOST])
+def test_positions_before_a_commit_in_doubt_are_not_kept(
+    fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Committing them once more, while the query waits for its retry, would move them back."""
+    kept: list[Mapping[TopicPartition, int]] = []
+    monkeypatch.setattr(
+        AssignedTasks, "keep_positions", lambda _, positions, now: kept.append(positions)
+    )
+    bench = Bench()
+    bench.query([(LONE, bench.executor(LONE))])
+    bench.send(1, 1)
+    bench.rest()
+    assert kept[-1] == {("in", 0): 2}
+    bench.faults["transact.commit"] = fault
+    bench.send(1)
+    bench.now += 100
+    bench.steps(2)
+    assert bench.status().state is QueryState.OPENING
+    bench.steps(1)
+    assert kept[-1] == {}
+    bench.faults.clear()
+    bench.now += 100
+    bench.rest()
+    assert kept[-1] == {("in", 0): 3}
 
 
 @pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.RESPONSE_LOST])
