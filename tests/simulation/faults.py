@@ -1,10 +1,14 @@
-"""An executor in a process that may die, or be suspended, around everything it does."""
+"""Faults that strike by chance, and an executor in a process that may die, or be suspended, around
+everything it does."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, Protocol
 
+from millstream.log.faults import Fault
 from millstream.log.log import Appended, Fetched
 from millstream.model.errors import UnavailableError
 from millstream.runtime.ports import Executor, RunResult, Snapshots
@@ -18,6 +22,31 @@ class Fate(Protocol):
 
     def hit(self, fault: str) -> bool:
         """Whether the fault strikes now."""
+
+
+class Chance:
+    """Decides by a seed which faults strike. None does while no process is acting, nor once the
+    world is calm."""
+
+    rnd: Random
+    rates: Mapping[str, float]
+    """How likely each fault is."""
+    stats: Counter[str]
+    calm: bool
+    acting: Sequence[object]
+
+    def hit(self, name: str) -> bool:
+        """Whether a fault strikes here."""
+        if self.calm or not self.acting or self.rnd.random() >= self.rates[name]:
+            return False
+        self.stats[name] += 1
+        return True
+
+    def fault(self, name: str) -> Fault:
+        """What becomes of a request."""
+        if not self.hit("unknown" if name == "transact.commit" else "lost"):
+            return Fault.NONE
+        return self.rnd.choice((Fault.REQUEST_LOST, Fault.RESPONSE_LOST))
 
 
 class FaultyExecutor:

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from millstream.log.faults import Fault, SimulatedCrash
+from millstream.log.faults import SimulatedCrash
 from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, Instances, SimulatedMember
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec, QueryState, RuntimeSettings
 from tests.simulation.checker import History, complaints
-from tests.simulation.faults import FaultyExecutor
+from tests.simulation.faults import Chance, FaultyExecutor
 from tests.simulation.pure import Disk, Job, PureExecutor
 from tests.simulation.world import ROWS
 
@@ -68,7 +68,7 @@ class Machine:
     process: Process | None = None
 
 
-class SharingWorld:
+class SharingWorld(Chance):
     """The state of one seed. It is the coordinator of its log, one for each group."""
 
     def __init__(self, seed: int, mutant: SharingMutant | None = None) -> None:
@@ -112,13 +112,6 @@ class SharingWorld:
 
     # ---- what the log and the executors ask -----------------------------------------------------
 
-    def hit(self, name: str) -> bool:
-        """Whether a fault strikes here."""
-        if self.calm or not self.acting or self.rnd.random() >= self.rates[name]:
-            return False
-        self.stats[name] += 1
-        return True
-
     def effect(self, name: str) -> None:
         """A process may die here, or be suspended while the others run."""
         if not self.acting:
@@ -130,12 +123,6 @@ class SharingWorld:
         if len(self.acting) == 1 and self.hit(suspend):
             for _ in range(self.rnd.randint(1, 60)):
                 self.tick()
-
-    def fault(self, name: str) -> Fault:
-        """What becomes of a request."""
-        if not self.hit("unknown" if name == "transact.commit" else "lost"):
-            return Fault.NONE
-        return self.rnd.choice((Fault.REQUEST_LOST, Fault.RESPONSE_LOST))
 
     # ---- the group -----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from millstream.log.batches import Batches
 from millstream.log.log import Appended, Log, Topic
-from millstream.log.simulated import Fault, SimulatedCrash, SimulatedLog
+from millstream.log.simulated import SimulatedCrash, SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.runtime.ports import Executor, NoRestorer, Restorer
 from millstream.runtime.query_runner import QueryRunner
@@ -29,7 +29,7 @@ from millstream.runtime.runtime import (
     RuntimeSettings,
 )
 from tests.simulation.checker import History, complaints
-from tests.simulation.faults import FaultyExecutor
+from tests.simulation.faults import Chance, FaultyExecutor
 from tests.simulation.pure import PURE_LABELS, SHAPES, Disk, Job, PureExecutor, Rows, Shape
 
 QUERY = "CSAS_1"
@@ -101,7 +101,7 @@ class Verdict:
     stats: Counter[str] = field(default_factory=Counter)
 
 
-class World:
+class World(Chance):
     """The state of one seed."""
 
     def __init__(self, seed: int, mutant: Mutant | None = None) -> None:
@@ -173,13 +173,6 @@ class World:
 
     # ---- what the log and the executors ask -----------------------------------------------------
 
-    def hit(self, name: str) -> bool:
-        """Whether a fault strikes here."""
-        if self.calm or not self.acting or self.rnd.random() >= self.rates[name]:
-            return False
-        self.stats[name] += 1
-        return True
-
     def effect(self, name: str) -> None:
         """A process may die here, or be suspended while the others run."""
         if not self.acting:
@@ -196,13 +189,6 @@ class World:
         if len(self.acting) == 1 and len(self.hosts) > 1 and self.hit(suspend):
             for _ in range(self.rnd.randint(1, 60)):
                 self.tick()
-
-    def fault(self, name: str) -> Fault:
-        """What becomes of a request."""
-        rate = "unknown" if name == "transact.commit" else "lost"
-        if not self.hit(rate):
-            return Fault.NONE
-        return self.rnd.choice((Fault.REQUEST_LOST, Fault.RESPONSE_LOST))
 
     # ---- hosts -------------------------------------------------------------------------------
 
