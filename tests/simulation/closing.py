@@ -136,8 +136,8 @@ class ClosingWorld(World):
         super().turn(host)
 
     def bound(self, host: Host) -> int:
-        """Before when everything that was sent must be known to a host that closes windows. Of what
-        other instances read it is told now and then."""
+        """Records that were sent before this time must have been read when a host closes windows.
+        What other instances have read is known a lag interval later."""
         delay = 0 if self.coordinator is None else LAG_INTERVAL_MS
         return self.began[host.number] - delay
 

@@ -161,7 +161,7 @@ class DecodeCache:
         self, group: Group, reader: object, parts: Sequence[Part], decode: Decode
     ) -> list[list[DecodedBatch]]:
         """The batches of each part, by offset; one part for each partition. `decode` is called
-        without a lock, for what nobody has decoded."""
+        without a lock, for what is not decoded yet."""
         with self._changed:
             for part in parts:
                 kept = group.partitions.setdefault(part.partition, DecodedPartition())

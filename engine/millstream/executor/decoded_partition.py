@@ -50,16 +50,9 @@ class DecodedBatch:
         first, stop = max(first, self.first), min(stop, self.stop)
         if (first, stop) == (self.first, self.stop):
             return self
-        offsets = self.table[OFFSET].to_numpy()
-        begin, end = np.searchsorted(offsets, [first, stop]).tolist()
         problems = tuple(p for p in self.problems if first <= p.offset < stop)
-        return replace(
-            self,
-            first=first,
-            stop=stop,
-            table=self.table.slice(begin, end - begin),
-            problems=problems,
-        )
+        table = rows_between(self.table, OFFSET, (first, stop))
+        return replace(self, first=first, stop=stop, table=table, problems=problems)
 
 
 class DecodedPartition:
@@ -101,7 +94,7 @@ class DecodedPartition:
         return found
 
     def free(self, span: Span) -> list[Span]:
-        """The parts of a span that nobody is decoding."""
+        """The parts of a span that no thread is decoding."""
         spans = [span]
         for claim in self.claims:
             spans = [rest for one in spans for rest in _without(one, claim)]
@@ -126,6 +119,12 @@ class DecodedPartition:
         dropped = [one for one in self.batches if floor is None or one.stop <= floor]
         self.batches = self.batches[len(dropped) :]
         return dropped
+
+
+def rows_between(table: pa.Table, column: str, span: Span) -> pa.Table:
+    """The rows whose offsets, in a column in ascending order, are within the span."""
+    begin, end = np.searchsorted(table[column].to_numpy(), span).tolist()
+    return table.slice(begin, end - begin)
 
 
 def gaps(span: Span, batches: Sequence[DecodedBatch]) -> list[Span]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.executor.decode_cache import DecodeCache, Part
-from millstream.executor.decoded_partition import DecodedBatch, Span
+from millstream.executor.decoded_partition import DecodedBatch, rows_between
 from millstream.executor.exchange_read import OFFSET, constant
 from millstream.formats.codec import DecodeSpec, decode
 from millstream.log.log import Fetched
@@ -131,7 +131,7 @@ class SourceReader:
         """Decode parts of the records, by partition and offset."""
         parts = list(parts)
         raw = [
-            _labelled(_between(records[p.partition], "offset", (p.first, p.stop)), p.partition)
+            _labelled(rows_between(records[p.partition], "offset", (p.first, p.stop)), p.partition)
             for p in parts
         ]
         spec = replace(self._spec, columns=tuple((_COLUMN + name, name) for name in sorted(names)))
@@ -146,7 +146,7 @@ class SourceReader:
             DecodedBatch(
                 part.first,
                 part.stop,
-                _between(tables[part.partition], OFFSET, (part.first, part.stop)),
+                rows_between(tables[part.partition], OFFSET, (part.first, part.stop)),
                 tuple(
                     problem
                     for problem in found.problems
@@ -193,12 +193,6 @@ def _first(fetched: Fetched[pa.Table]) -> int:
 
 def _labelled(records: pa.Table, partition: int) -> pa.Table:
     return records.append_column(PART, constant(partition, records.num_rows))
-
-
-def _between(table: pa.Table, column: str, span: Span) -> pa.Table:
-    """The rows with offsets within the span."""
-    begin, end = np.searchsorted(table[column].to_numpy(), span).tolist()
-    return table.slice(begin, end - begin)
 
 
 def _ends(table: pa.Table, partitions: Sequence[int]) -> Sequence[int]:

@@ -138,7 +138,7 @@ class _Spread:
 
 
 def _fitting(task: Task, spread: _Spread, copies: Copies, limits: Limits) -> str:
-    """The member for a task that nobody has."""
+    """The member for a task without an owner."""
 
     def preference(member: str) -> tuple[int, int, int, str]:
         cost = _cost(task, member, copies, limits)

@@ -25,7 +25,7 @@ class _Situation:
     probe: int
 
 
-class Leading:
+class Leader:
     """Makes an assignment when the situation has changed; times are in seconds."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Leading:
         self._seen: dict[str, float] = {}
         """Since when this leader has known each member."""
 
-    def again(self) -> None:
+    def retry(self) -> None:
         """Make the last assignment again: it may not have been written."""
         self._considered = None
 

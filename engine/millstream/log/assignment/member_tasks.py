@@ -1,7 +1,7 @@
 """What one member of a service knows of its tasks, and what it has to report.
 
-It reads the records of the assignment topic and is told which queries run here and what they have
-stopped. From these it makes the assignment of each query, and the reports that the others need.
+Its input is the records of the assignment topic, which queries run here, and what these have
+stopped. It makes of them the assignment of each query, and the reports for the other members.
 Callers synchronise.
 """
 
@@ -56,6 +56,7 @@ class MemberTasks:
         """`read`: the offset to begin at."""
         self.known = Known(read=read)
         self.owners = owners(self.known)
+        """The tasks as of the last `update`."""
         self.name = NOBODY
         """The id of this member; nobody while it is none."""
         self._queries: dict[str, _Query] = {}
@@ -143,12 +144,11 @@ class MemberTasks:
                 changed.add(group)
         return frozenset(changed)
 
-    def restart(self, read: int) -> frozenset[str]:
-        """Begin to read anew at this offset, as no member. Returns what `rename` does."""
-        changed = self.rename(NOBODY)
+    def restart(self, read: int) -> None:
+        """Begin to read anew at this offset; everything was lost before."""
+        assert self.name == NOBODY
         self.known = Known(read=read)
         self.owners = owners(self.known)
-        return changed
 
     def read(self, offset: int, record: Record | None) -> None:
         """Take the next record of the topic, None for one of an unknown kind; `update` then applies
@@ -157,12 +157,12 @@ class MemberTasks:
             self.known = replace(self.known, read=offset + 1)
             return
         self.known = fold(self.known, offset, record)
-        self.owners = owners(self.known)
         if isinstance(record, Joined) and record.member == self.name:
             self._unread -= Counter(record.queries.keys())
 
     def update(self) -> frozenset[str]:
         """Adopt what is known; returns the queries whose assignment has changed."""
+        self.owners = owners(self.known)
         changed, leaving = set(), self.owners.leaving(self.name)
         for group, query in self._queries.items():
             counted = query.reported and not self._unread[group]

@@ -17,8 +17,6 @@ from millstream.model.clock import now_ms
 Row = Appended[pa.Table]
 READ_MAX = 10_000
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-
-
 MEMBERS_MAX = 32
 """Each member has to have a partition (a seat): the client says that a member was removed only if
 it had one, and the others see it by who has that partition now."""

@@ -41,7 +41,7 @@ from millstream.log.assignment.group_assignment import (
     Seated,
     member_name,
 )
-from millstream.log.assignment.leading import Leading
+from millstream.log.assignment.leader import Leader
 from millstream.log.assignment.member_tasks import MemberTasks
 from millstream.log.fenced_rounds import RefusedCredentialError
 from millstream.log.kafka.assignment_topic import AssignmentTopic
@@ -69,6 +69,7 @@ _CLOSE_SECONDS = 5.0
 _AGAIN_SECONDS = 1.0
 _VACANT_SECONDS = 10.0
 _WHOLE_SECONDS = 1.0
+"""How often everything is looked at, in case that news were missed."""
 _TRUNCATE_EVERY = 50
 """Every so many assignments, those before are deleted."""
 _WRONG = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
@@ -83,35 +84,35 @@ class InstanceMember:
         subscribed: str,
         topic: AssignmentTopic,
         claim: Callable[[Seated, MemberCredential], Result],
-        leading: Leading,
+        leader: Leader,
         superseded: Callable[[], bool],
         moved: Callable[[str], None],
         *,
         keep_seconds: float = 0.0,
     ) -> None:
         """`subscribed`: the topic whose partitions the brokers share out. `claim` writes that this
-        member has seats, in a transaction with its credential. `superseded`: see
-        `Membership`. `moved` is called, from the thread, with the group of a
-        query whose assignment has changed. `keep_seconds`: how long the tasks of a query that has
-        left are kept: a process with a static name that ends must not give them up before."""
+        member has seats, in a transaction with its credential. `superseded`: see `Membership`.
+        `moved` is called, from the thread, with the group of a query whose assignment has changed.
+        `keep_seconds`: how long the tasks of a query that has left are kept: a process with a
+        static name that ends must not give them up before."""
         self._config = config
         self._subscribed = subscribed
         self._topic = topic
         self._claim_seats = claim
-        self._leading = leading
+        self._leader = leader
         self._moved = moved
         self._keep_seconds = keep_seconds
         self._dispute = NameDispute(str(config.get("group.instance.id", "")), superseded)
         self._news = threading.Condition()
         """Guards the tasks and whatever the thread shares with others."""
         self._tasks = MemberTasks(0)
-        self._taken_in = -1
+        self._applied = -1
         """Before which offset of the topic the tasks reflect everything."""
         self._kept: dict[str, float] = {}
         """The queries that have left, and until when their tasks are kept."""
         self._unsettled: dict[str, float] = {}
         """Until when each query may take to stop what was taken from it."""
-        self._stirred = False
+        self._woken = False
         """Whether the thread has something to look at."""
         self._partitions: frozenset[int] = frozenset()
         self._member_id = b""
@@ -140,7 +141,7 @@ class InstanceMember:
                 raise UnavailableError(f"The tasks of '{group}' are held here already")
             self._leave_kept(group)
             self._tasks.join(group, tasks)
-            self._stir()
+            self._wake()
 
     def leave(self, group: str) -> None:
         """Give up the tasks of a query, which has stopped them; idempotent."""
@@ -149,7 +150,7 @@ class InstanceMember:
                 self._kept.setdefault(group, time.monotonic() + self._keep_seconds)
             else:
                 self._tasks.leave(group)
-            self._stir()
+            self._wake()
 
     def _leave_kept(self, group: str) -> None:
         if self._kept.pop(group, None) is not None:
@@ -167,7 +168,7 @@ class InstanceMember:
         """A query holds nothing but the assignment of `epoch`."""
         with self._news:
             self._tasks.settled(group, epoch)
-            self._stir()
+            self._wake()
 
     def peers(self, group: str) -> bool:
         """Whether other members run a query."""
@@ -179,9 +180,9 @@ class InstanceMember:
         end = self._topic.end()
         with self._news:
             self._leave_kept(group)
-            self._stir()
+            self._wake()
             read = self._news.wait_for(
-                lambda: self._closing or (self._taken_in >= end and not self._tasks.reports()),
+                lambda: self._closing or (self._applied >= end and not self._tasks.reports()),
                 _VACANT_SECONDS,
             )
             if not read:
@@ -206,27 +207,27 @@ class InstanceMember:
         with self._news:
             self._asked += 1
             asked = self._asked
-            self._stir()
+            self._wake()
             answered = self._news.wait_for(
                 lambda: self._answered >= asked or self._closing, _CREDENTIAL_SECONDS
             )
             return self._credential if answered and self.fault is None else None
 
-    def told(self, news: News) -> None:
+    def on_news(self, news: News) -> None:
         """News of the log."""
         if self._topic.name in news.grown:
             with self._news:
-                self._stir()
+                self._wake()
 
-    def _stir(self) -> None:
-        self._stirred = True
+    def _wake(self) -> None:
+        self._woken = True
         self._news.notify_all()
 
     def close(self) -> None:
         """Leave the group; idempotent. If no broker responds, the thread is abandoned."""
         with self._news:
             self._closing = True
-            self._stir()
+            self._wake()
         self._thread.join(_CLOSE_SECONDS)
 
     # ---- the thread --------------------------------------------------------------------------
@@ -264,7 +265,7 @@ class InstanceMember:
         start = self._topic.restart()
         with self._news:
             self._tasks.restart(start)
-            self._taken_in = -1
+            self._applied = -1
         consumer.subscribe(
             [self._subscribed],
             on_assign=self._on_assign,
@@ -276,15 +277,14 @@ class InstanceMember:
             self._poll(consumer)
             self._answer(consumer)
             self._claim()
-            # Everything is looked at now and then, in case that news were missed.
-            if self._stirred or self._kept or self._unsettled or time.monotonic() >= whole:
+            if self._woken or self._kept or self._unsettled or time.monotonic() >= whole:
                 whole = time.monotonic() + _WHOLE_SECONDS
-                self._stirred = False
+                self._woken = False
                 self._read()
                 self._report()
             self._lead()
             with self._news:
-                self._news.wait_for(lambda: self._stirred or self._closing, _LOOK_SECONDS)
+                self._news.wait_for(lambda: self._woken or self._closing, _LOOK_SECONDS)
 
     def _poll(self, consumer: Consumer) -> None:
         message = consumer.poll(0)
@@ -319,7 +319,7 @@ class InstanceMember:
         return shown
 
     def _read(self) -> None:
-        """Take over what the topic says, and have the queries whose tasks have changed told."""
+        """Take over what the topic says, and notify the queries whose tasks have changed."""
         try:
             records = self._topic.read()
         except CorruptionError as error:
@@ -332,25 +332,25 @@ class InstanceMember:
         with self._news:
             for offset, record in records:
                 self._tasks.read(offset, record)
-            self._taken_in = self._topic.position
+            self._applied = self._topic.position
             changed = self._tasks.update()
             seated = self._tasks.name in self._tasks.owners.members
             self._news.notify_all()
-        self._tell(changed)
+        self._notify(changed)
         if self._seated and not seated:
             # It starts over, unless a successor has its name: they would fence each other for ever.
             self._renamed = True
             self._lose()
             if self._dispute.taken(self._tasks.owners.members, lambda: self._closing):
                 self.fault = self._dispute.error()
-                self._tell(self._tasks.groups())
+                self._notify(self._tasks.groups())
             return
         self._seated = seated
         made = self._tasks.known.assignment
         if records and self._leads and made.number % _TRUNCATE_EVERY == 0:
             self._topic.truncate(made.read)
 
-    def _tell(self, groups: Collection[str]) -> None:
+    def _notify(self, groups: Collection[str]) -> None:
         for group in groups:
             self._moved(group)
 
@@ -367,7 +367,7 @@ class InstanceMember:
                 self._tasks.give_up(group)
             # A report of a member without a seat would not count.
             reports = self._tasks.reports() if self._seated else []
-        self._tell(late)
+        self._notify(late)
         for report in reports:
             try:
                 self._topic.write(report)
@@ -388,13 +388,13 @@ class InstanceMember:
         return [group for group, until in self._unsettled.items() if now >= until]
 
     def _lead(self) -> None:
-        if not self._leads or (made := self._leading.next(self._tasks, time.monotonic())) is None:
+        if not self._leads or (made := self._leader.next(self._tasks, time.monotonic())) is None:
             return
         try:
             self._topic.write(made)
         except UnavailableError:
             # If it was written even so, another one with this number does not count.
-            self._leading.again()
+            self._leader.retry()
 
     # ---- the group ---------------------------------------------------------------------------
 
@@ -430,8 +430,8 @@ class InstanceMember:
         self._claimed, self._seated = frozenset(), False
         with self._news:
             changed = self._tasks.rename(member_name(self._dispute.instance, secrets.token_hex(8)))
-            self._stir()
-        self._tell(changed)
+            self._wake()
+        self._notify(changed)
 
     def _on_revoke(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
         numbers = _numbers(taken)
@@ -451,12 +451,12 @@ class InstanceMember:
         """Everything may be another member's from now on."""
         self._partitions = self._claimed = frozenset()
         self._seated = False
-        self._leading.stop()
+        self._leader.stop()
         with self._news:
             changed = self._tasks.rename(NOBODY)
             self._credential = None
             self._news.notify_all()
-        self._tell(changed)
+        self._notify(changed)
 
     def _fail(self, fault: KafkaError) -> None:
         """The error that a query gets when it reads its assignment."""
@@ -472,7 +472,7 @@ class InstanceMember:
         self.fault = failure
         with self._news:
             groups = self._tasks.groups()
-        self._tell(groups)
+        self._notify(groups)
 
 
 def _numbers(partitions: Sequence[TopicPartition]) -> frozenset[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from millstream.log.assignment.group_assignment import Copies, Limits, Seated
-from millstream.log.assignment.leading import Leading
+from millstream.log.assignment.leader import Leader
 from millstream.log.kafka.assignment_topic import (
     AssignmentTopic,
     TopicLog,
@@ -35,7 +35,7 @@ class Service:
     extra: Mapping[str, str] = field(repr=False)
 
 
-def enter(
+def join_group(
     service: Service,
     log: TopicLog,
     topics: Topics,
@@ -56,7 +56,7 @@ def enter(
     def claim(seated: Seated, credential: MemberCredential) -> Result:
         return pool.carry_out([Entry([topic.row(seated)])], credential)[0]
 
-    leading = Leading(
+    leader = Leader(
         lambda: (Copies(), Limits(warmups=0)),
         restart_seconds=seconds,
         probing_seconds=_PROBING_SECONDS,
@@ -66,7 +66,7 @@ def enter(
         shared.name,
         topic,
         claim,
-        leading,
+        leader,
         membership.superseded,
         moved,
         keep_seconds=seconds if membership.instance else 0.0,

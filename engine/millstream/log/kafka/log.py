@@ -21,10 +21,10 @@ from millstream.log.kafka.client import (
     plain_producer_config,
 )
 from millstream.log.kafka.credentials import of_no_member
-from millstream.log.kafka.entering import Service, enter
 from millstream.log.kafka.fetchers import Fetchers
 from millstream.log.kafka.former_groups import take_over
 from millstream.log.kafka.instance_member import InstanceMember
+from millstream.log.kafka.join_group import Service, join_group
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember, MemberContext
 from millstream.log.kafka.member_writer import transact_all
@@ -325,7 +325,7 @@ class KafkaLog:
                 raise UnavailableError("The log is closed")
             if self._instance is None:
                 service = Service(self._servers, self._service, membership, self._extra)
-                self._instance = enter(
+                self._instance = join_group(
                     service,
                     self,
                     self._topics,
@@ -333,7 +333,7 @@ class KafkaLog:
                     self._plain,
                     lambda group: self._watchers.call(changed(group)),
                 )
-                self.on_news(self._instance.told)
+                self.on_news(self._instance.on_news)
             return self._instance
 
     @property
