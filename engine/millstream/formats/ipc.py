@@ -13,6 +13,10 @@ from millstream.model.errors import CorruptionError
 
 RECORD_BYTES = 800_000
 """The largest size of a record, unless a single row is larger: brokers refuse more than a MiB."""
+# At that size, handing the columns to Arrow's threads takes longer than the work on them.
+_READING = pa.ipc.IpcReadOptions(use_threads=False)
+_WRITING = pa.ipc.IpcWriteOptions(use_threads=False)
+_COMPRESSING = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 def pieces(
@@ -34,7 +38,7 @@ def pack(table: pa.Table, *, compressed: bool = True) -> bytes:
     """The table as one Arrow IPC stream, its buffers compressed with LZ4 unless it stays in this
     process."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4" if compressed else None)
+    options = _COMPRESSING if compressed else _WRITING
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
@@ -43,7 +47,7 @@ def pack(table: pa.Table, *, compressed: bool = True) -> bytes:
 def unpack(content: bytes) -> pa.Table:
     """The table that `pack` wrote. Raises CorruptionError for any other bytes."""
     try:
-        with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+        with pa.ipc.open_stream(pa.py_buffer(content), options=_READING) as reader:
             return reader.read_all()
     except (pa.ArrowException, OSError) as error:
         raise CorruptionError(
