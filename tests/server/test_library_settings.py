@@ -24,6 +24,7 @@ ENGINE = {
     "function_threads": ("millstream.functions.threads", "3", 3),
     "max_batch_records": ("millstream.batch.max.records", "1000", 1_000),
     "decoded_bytes": ("millstream.decoded.max.bytes", "1MiB", 1 << 20),
+    "linger_ms": ("millstream.linger.ms", "0", 0),
     "spark_master": ("spark.master", "local[1]", "local[1]"),
     "spark_options": ("spark.ui.enabled", "false", {"spark.ui.enabled": "false"}),
     "push_buffer_bytes": ("millstream.push.buffer.max.bytes", "2MiB", 2 << 20),

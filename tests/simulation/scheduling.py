@@ -22,7 +22,7 @@ from millstream.model.errors import UnavailableError
 from millstream.runtime.query_runner import QueryRunner
 from millstream.runtime.ready_queue import ReadyQueue
 from millstream.runtime.runtime import Runtime
-from millstream.runtime.scheduling import choose
+from millstream.runtime.scheduling import Candidate, choose
 from millstream.runtime.spec import (
     ExecutorSpec,
     Guarantee,
@@ -93,6 +93,7 @@ class SchedulingWorld:
         self.failing = rnd.choice((0.0, 0.0, 0.1))
         """How often a query cannot flush what it has to commit."""
         self.busy = rnd.choice((0.02, 0.2))
+        self.linger_ms = rnd.choice((0, 30, 200))
         self.left = rnd.randint(5, 40)
         """Records to send."""
         self.log = self.mutant.log(self)
@@ -215,7 +216,8 @@ class SchedulingWorld:
             query_id: self.now - self.queue.entries[query_id].free_since
             for query_id in self.queue.candidates(functions=functions)
         }
-        best = choose(self.runtime.candidates(waited, self.now), 100)
+        candidates = self.runtime.candidates(waited, self.now)
+        best = choose([one for one in candidates if not self.lingers(one)], 100)
         chosen = None if best is None else best.query_id
         together = [] if functions else self.queue.round(self.now, others=chosen is not None)
         if together:
@@ -238,6 +240,22 @@ class SchedulingWorld:
         self.turns += 1
         return True
 
+    def lingers(self, one: Candidate) -> bool:
+        """Whether a query lets more records come."""
+        patient = self.linger_ms and one.patient and not self.draining
+        if not patient or not self.queue.linger(one.query_id, self.now, self.linger_ms):
+            return False
+        query = self.runtime._queries[one.query_id]
+        commits = query.dirty and self.now >= query.retry_state.retry_at
+        times = [query.last_commit + query.settings.commit_interval_ms] if commits else []
+        latest = min([self.queue.entries[one.query_id].free_since + self.linger_ms, *times])
+        at = self.queue.next_at()
+        if query.pause_wanted:
+            self.found.append(f"{one.query_id} lingers although it was woken")
+        if at is None or at > max(latest, self.now):
+            self.found.append(f"{one.query_id} lingers until {at}, not {latest}")
+        return True
+
     def commit(self, query_ids: list[str]) -> None:
         """A commit round."""
         if not self.working.isdisjoint(query_ids):
@@ -251,7 +269,7 @@ class SchedulingWorld:
         self.working.difference_update(query_ids)
         self.queue.end_round()
         for query_id in query_ids:
-            self.queue.release(query_id, self.now, Step(True, None), committed=False)
+            self.queue.release(query_id, self.now, Step(True, self.now), committed=False)
         self.turns += 1
 
     def work(self, query_id: str) -> Step:

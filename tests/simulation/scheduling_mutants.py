@@ -200,11 +200,40 @@ class ForgottenFunctions(ReadyQueue):
         ]
 
 
+class LingersForEver(ReadyQueue):
+    """A lingering query waits for news."""
+
+    def linger(self, query_id: str, now: int, limit_ms: int) -> bool:
+        lingers = super().linger(query_id, now, limit_ms)
+        if lingers:
+            self.entries[query_id].timer = 0
+        return lingers
+
+
+class LingersPastItsTime(ReadyQueue):
+    """A lingering query forgets when it has to commit."""
+
+    def linger(self, query_id: str, now: int, limit_ms: int) -> bool:
+        self.entries[query_id].wake_at = None
+        return super().linger(query_id, now, limit_ms)
+
+
+class LingersThoughWoken(ReadyQueue):
+    """A lingering query lets those wait who have woken it."""
+
+    def linger(self, query_id: str, now: int, limit_ms: int) -> bool:
+        self.entries[query_id].urgent = False
+        return super().linger(query_id, now, limit_ms)
+
+
 SCHEDULING_MUTANTS: dict[str, SchedulingMutant] = {
     "news during a step are lost": OtherQueue(LostDuringStep),
     "a time is forgotten": OtherQueue(LostTimer),
     "a processing thread calls functions": OtherQueue(AnyThread),
     "functions whose time has come are forgotten": OtherQueue(ForgottenFunctions),
+    "a lingering query is forgotten": OtherQueue(LingersForEver),
+    "a lingering query commits late": OtherQueue(LingersPastItsTime),
+    "a woken query lingers": OtherQueue(LingersThoughWoken),
     "a query is taken twice": OtherQueue(TakenTwice),
     "readers are removed with another one": OtherQueue(RemovedReaders),
     "settled despite news": OtherQueue(EarlySettled),

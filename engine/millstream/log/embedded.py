@@ -406,6 +406,9 @@ class EmbeddedLog:
 
     marker_offsets = 0
     """See `Log`."""
+    private = True
+    """See `WatchedLog`."""
+
     commits_together = True
     """See `Log`."""
 

@@ -434,6 +434,10 @@ class WatchedLog(Log[Batch], Protocol[Batch]):
     """What an engine needs of its log beyond `Log`."""
 
     @property
+    def private(self) -> bool:
+        """Whether only this process reads it, so that all readers are known here."""
+
+    @property
     def poll_interval_ms(self) -> int | None:
         """How often a reader at the ends has to look again, although `on_news` told it nothing;
         None: never."""

@@ -309,6 +309,9 @@ class SimulatedLog(Generic[Batch]):
         """See `Log`."""
         return int(self._markers)
 
+    private = False
+    """See `WatchedLog`."""
+
     commits_together = True
     """See `Log`."""
 

@@ -49,6 +49,7 @@ def print_topic(statement: PrintTopic, push_queries: PushQueries) -> Stream:
         statement, log, positions, _FormatGuess("Key", window), _FormatGuess("Value")
     )
     arrived = threading.Event()
+    unwatch = driver.watch([topic.name])
     unsubscribe = log.on_news(lambda news: arrived.set() if topic.name in news.grown else None)
     with driver.lock:
         push_queries.count += 1
@@ -56,6 +57,7 @@ def print_topic(statement: PrintTopic, push_queries: PushQueries) -> Stream:
 
     def close() -> None:
         unsubscribe()
+        unwatch()
         push_queries.streams.pop(name, None)
         arrived.set()
 

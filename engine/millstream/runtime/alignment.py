@@ -35,6 +35,11 @@ class QueryTopics:
     sub_topologies: tuple[SubTopologyTopics, ...] = ()
 
     @property
+    def kept(self) -> frozenset[str]:
+        """The topics that hold its results, or those that it keeps as tables."""
+        return self.outputs or self.inputs
+
+    @property
     def partitions(self) -> frozenset[TopicPartition]:
         """All partitions that its tasks read, on any instance."""
         return frozenset().union(*(sub.partitions for sub in self.sub_topologies))
@@ -77,6 +82,18 @@ def lineage(known: Sequence[QueryTopics], wanted: Collection[str]) -> Lineage:
         )
     }
     return Lineage(tuple(ordered), frozenset(sources))
+
+
+def feeding(known: Sequence[QueryTopics], topics: Collection[str]) -> frozenset[str]:
+    """The ids of the queries that write these topics or what those that do read, directly or
+    indirectly. A query without outputs keeps its inputs as tables, and counts as writing them."""
+    found: set[str] = set()
+    wanted = frozenset(topics)
+    while wanted:
+        new = [one for one in known if one.query_id not in found and one.kept & wanted]
+        found |= {one.query_id for one in new}
+        wanted = frozenset().union(*(one.inputs for one in new))
+    return frozenset(found)
 
 
 def _ordered(queries: list[QueryTopics]) -> list[QueryTopics]:

@@ -4,6 +4,9 @@ Nothing polls. A query that has nothing to do is not looked at until there are n
 subscribed to, someone wakes it, or the time that its last step asked for comes. Like the rest
 of the runtime this has no lock, clock or thread; `scheduler/scheduler.py` puts a lock around it.
 
+Where only this process reads a log, a query with few records to process may *linger*: while nobody
+waits for its results it lets more records come, so that one run and one commit serve all of them.
+
 A query whose commit is due is released as such and waits for a commit round, which commits all of
 them together: at once if there is nothing else to do, otherwise soon.
 
@@ -49,10 +52,16 @@ class Entry:
     settled: bool = False
     """Whether it had processed and committed everything when it was released, without news since.
     """
+    urgent: bool = False
+    """Whether it was woken for another reason than that a topic has grown: it must not linger."""
     lane: Lane | None = None
     """Where it is ready; None if it is not."""
     timer: int = 0
     """The number of its valid entry in the heap of times; others are ignored."""
+    at: int = 0
+    """The time of that entry."""
+    wake_at: int | None = None
+    """The time that its last step asked for."""
     free_since: int = 0
     throttled_until: int = 0
     """Until then other queries that are ready go first."""
@@ -68,6 +77,7 @@ class ReadyQueue:
     _lanes: dict[Lane, dict[str, None]] = field(default_factory=dict)
     _throttled: dict[str, None] = field(default_factory=dict)
     """Those that are not ready only because they are throttled."""
+    _lingering: dict[str, None] = field(default_factory=dict)
     _due: dict[str, int] = field(default_factory=dict)
     """Those that wait for a commit round, and since when."""
     _in_round: bool = False
@@ -119,20 +129,24 @@ class ReadyQueue:
         does not matter, that between the queries that read one is the one of their creation."""
         for name in sorted(news.grown):
             for query_id in self._of_growth.get(name, ()):
-                self.wake(query_id)
+                self._told(query_id, self.entries[query_id])
         for name in sorted(news.changed):
             for query_id in self._of_change.get(name, ()):
                 self.wake(query_id)
 
     def wake(self, query_id: str) -> None:
-        """Make a query ready."""
+        """Make a query ready; it must not linger."""
         entry = self.entries.get(query_id)
         if entry is not None:
-            entry.told = True
-            self._settle(entry, settled=False)
-            elsewhere = entry.taken or query_id in self._throttled or query_id in self._due
-            if not elsewhere and entry.lane is None:
-                self._ready(query_id, entry)
+            entry.urgent = True
+            self._told(query_id, entry)
+
+    def _told(self, query_id: str, entry: Entry) -> None:
+        entry.told = True
+        self._settle(entry, settled=False)
+        elsewhere = entry.taken or query_id in self._throttled or query_id in self._due
+        if not elsewhere and entry.lane is None:
+            self._ready(query_id, entry)
 
     def wake_all(self) -> None:
         """Make all queries ready."""
@@ -171,6 +185,37 @@ class ReadyQueue:
                 return at
             heapq.heappop(self._times)
         return None
+
+    # ---- lingering ---------------------------------------------------------------------------
+
+    def linger(self, query_id: str, now: int, limit_ms: int) -> bool:
+        """Let a query that is ready wait for more records, for `limit_ms` since it was released or
+        until its own time comes. False if it must be taken: it was released longer ago, its time
+        has come, or it was woken."""
+        entry = self.entries[query_id]
+        until = entry.free_since + limit_ms
+        if entry.wake_at is not None:
+            until = min(until, entry.wake_at)
+        if entry.lane is None or entry.urgent or now >= until:
+            return False
+        timer = entry.timer
+        self._not_ready(query_id, entry)
+        self._lingering[query_id] = None
+        if timer and entry.at == until:
+            entry.timer = timer
+        else:
+            self._at(query_id, entry, until)
+        return True
+
+    @property
+    def lingering(self) -> tuple[str, ...]:
+        """The queries that linger."""
+        return tuple(self._lingering)
+
+    def unsettled(self, query_ids: Iterable[str]) -> bool:
+        """Whether one of these has something to do or to commit."""
+        entries = (self.entries.get(query_id) for query_id in query_ids)
+        return any(entry is not None and not entry.settled for entry in entries)
 
     # ---- taking and releasing ----------------------------------------------------------------
 
@@ -237,7 +282,8 @@ class ReadyQueue:
     def begin(self, query_id: str) -> None:
         """Note that a step of a taken query begins, which sees everything told so far. Needs no
         lock: news come after the records they tell of."""
-        self.entries[query_id].told = False
+        entry = self.entries[query_id]
+        entry.told = entry.urgent = False
 
     def release(
         self,
@@ -253,7 +299,7 @@ class ReadyQueue:
         entry = self.entries[query_id]
         entry.taken = False
         self._busy -= 1
-        entry.free_since = now
+        entry.free_since, entry.wake_at = now, step.wake_at
         entry.throttled_until = max(entry.throttled_until, now + rest_ms)
         if step.due:
             self._settle(entry, settled=False)
@@ -275,11 +321,13 @@ class ReadyQueue:
         entry.settled = settled
 
     def _ready(self, query_id: str, entry: Entry, *, due: bool = False) -> None:
+        self._lingering.pop(query_id, None)
         entry.lane = (due, entry.subscription.priority, entry.subscription.functions)
         self._lanes.setdefault(entry.lane, {})[query_id] = None
 
     def _not_ready(self, query_id: str, entry: Entry) -> None:
         entry.timer = 0
+        self._lingering.pop(query_id, None)
         self._throttled.pop(query_id, None)
         self._due.pop(query_id, None)
         if entry.lane is not None:
@@ -290,5 +338,5 @@ class ReadyQueue:
             entry.lane = None
 
     def _at(self, query_id: str, entry: Entry, at: int) -> None:
-        entry.timer = next(self._numbers)
+        entry.timer, entry.at = next(self._numbers), at
         heapq.heappush(self._times, (at, entry.timer, query_id))

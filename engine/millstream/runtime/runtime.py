@@ -16,7 +16,7 @@ from typing import Generic
 from millstream.log.log import Batch, Log, Participant, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
-from millstream.runtime.alignment import Lineage, Reached, lineage, reached_by, topics_of
+from millstream.runtime.alignment import Lineage, Reached, feeding, lineage, reached_by, topics_of
 from millstream.runtime.ports import Executor, NoRestorer, Restorer
 from millstream.runtime.query_runner import STOPPED, QueryRunner
 from millstream.runtime.scheduling import (
@@ -299,6 +299,17 @@ class Runtime(Generic[Batch]):
         """The queries that feed the outputs of these, these included."""
         queries = tuple(query for query in self._queries.values() if not query.spec.transient)
         return lineage([topics_of(query) for query in queries], query_ids)
+
+    def feeding(self, topics: Collection[str]) -> frozenset[str]:
+        """The queries that write these topics, or keep them as tables, and all that feed them."""
+        return feeding([topics_of(query) for query in self._queries.values()], topics)
+
+    def awaited(self, topics: Collection[str]) -> frozenset[str]:
+        """The queries whose results somebody waits for: those that feed these topics, and transient
+        ones with all that feed them."""
+        transient = {id: one for id, one in self._queries.items() if one.spec.transient}
+        read = (topics_of(query).inputs for query in transient.values())
+        return self.feeding(frozenset(topics).union(*read)) | transient.keys()
 
     def fail(self, query_id: str, error: Exception) -> None:
         """Stop one query because of a fault in the surrounding program."""

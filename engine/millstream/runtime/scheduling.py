@@ -41,6 +41,11 @@ class Candidate:
         its commit."""
         return self.buffered <= BRIEF_RECORDS and not self.slow
 
+    @property
+    def patient(self) -> bool:
+        """Whether it may let more records come before its next run."""
+        return self.brief and self.buffered > 0
+
 
 def choose(candidates: Iterable[Candidate], full: int) -> Candidate | None:
     """The query to work on next: one that starves, else one whose commit is due, else the one

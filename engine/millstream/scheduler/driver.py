@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -43,11 +43,13 @@ class Driver:
         threads: int = 2,
         function_threads: int = 2,
         full: int = 200_000,
+        linger_ms: int = 0,
     ) -> None:
         """`maintain`: the upkeep of the log. It is called often, between steps, and must be cheap
         when none is due. `function_threads` run the queries that call functions in Python, and
         nothing else: a function may wait or compute for long. `full`: the number of records of a
-        full batch."""
+        full batch. `linger_ms`: how long a query with few records lets more come while nobody waits
+        for its results."""
         self.runtime = runtime
         self.lock = FairRLock()
         self.failure: BaseException | None = None
@@ -55,7 +57,7 @@ class Driver:
         """Called in a thread that dies of a fault outside of a query."""
         self._clock = clock
         self._maintain = maintain
-        self._scheduler = Scheduler(runtime, clock, full)
+        self._scheduler = Scheduler(runtime, clock, full, linger_ms)
         self._wake = threading.Event()
         self._upkeep = threading.Lock()
         self._counts = threads, function_threads
@@ -172,6 +174,21 @@ class Driver:
                 while time.monotonic() < until and self._step_or_await():
                     pass
                 self.runtime.commit(self._clock())
+
+    def look(self, topics: Collection[str], limit_ms: int) -> None:
+        """Wait until the queries that feed these topics and linger have committed what there is, or
+        until `limit_ms` have passed; they do not linger for some time then."""
+        if self.threaded:
+            self._scheduler.look(topics, time.monotonic() + limit_ms / 1000)
+
+    @property
+    def lingering(self) -> tuple[str, ...]:
+        """The queries that let more records come."""
+        return self._scheduler.lingering
+
+    def watch(self, topics: Collection[str]) -> Callable[[], None]:
+        """Let no query linger that feeds these topics, until the result is called."""
+        return self._scheduler.watch(topics)
 
     def run_until_idle(self) -> bool:
         """Wait until all queries are idle and committed; returns whether anything was done."""

@@ -7,8 +7,9 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from millstream.log.watchers import News
@@ -20,6 +21,8 @@ from millstream.runtime.spec import Step
 TIMED_WAIT_MS_MAX = 500
 """The longest wait for a point in time. The clock is the time of day, which may be set."""
 SIGNALS_SECONDS = 0.5
+LOOK_MS = 5_000
+"""For how long queries do not linger after someone has looked at their results."""
 
 
 class Taken(NamedTuple):
@@ -29,15 +32,29 @@ class Taken(NamedTuple):
     commits: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """The queries whose results somebody waits for. `changes` and `topics`: what they were found
+    for."""
+
+    changes: int = -1
+    topics: frozenset[str] = frozenset()
+    query_ids: frozenset[str] = frozenset()
+
+
 class Scheduler:
     """The ready queue of a runtime, for threads. Its lock is held only briefly, never while a step
     runs, and nothing that may take another lock is called under it."""
 
-    def __init__(self, runtime: Runtime[Any], clock: Callable[[], int], full: int) -> None:
-        """`full`: the number of records of a full batch."""
+    def __init__(
+        self, runtime: Runtime[Any], clock: Callable[[], int], full: int, linger_ms: int
+    ) -> None:
+        """`full`: the number of records of a full batch. `linger_ms`: how long a query with few
+        records lets more come if nobody waits for its results."""
         self._runtime = runtime
         self._clock = clock
         self._full = full
+        self._linger_ms = linger_ms
         self._queue = ReadyQueue()
         self._changes = 0
         """The runtime's `changes` when the queue was last brought up to date."""
@@ -45,6 +62,11 @@ class Scheduler:
         """The number of callers that wait for a query; the pool does not take it meanwhile."""
         self._on_release: dict[str, Callable[[], None]] = {}
         """Called by the thread that works on a query when it releases the query."""
+        self._watched: Counter[str] = Counter()
+        """The topics that somebody reads as they grow, beside the queries."""
+        self._looked: dict[str, int] = {}
+        """The topics that somebody has looked at, and until when that counts."""
+        self._awaited = Awaited()
         lock = threading.Lock()
         self._woken = threading.Condition(lock)
         self._functions_woken = threading.Condition(lock)
@@ -103,6 +125,8 @@ class Scheduler:
             return
         self._changes = self._runtime.changes
         self._queue.synchronise(self._runtime.subscriptions(), self._clock())
+        # A new query may wait for the results of those that linger.
+        self._wake_lingering()
 
     # ---- threads of the pool -----------------------------------------------------------------
 
@@ -154,7 +178,74 @@ class Scheduler:
             for query_id in self._queue.candidates(functions=functions)
             if not self._waiters[query_id]
         }
-        return choose(self._runtime.candidates(waited, now), self._full)
+        return choose(self._not_lingering(self._runtime.candidates(waited, now), now), self._full)
+
+    # ---- lingering ---------------------------------------------------------------------------
+
+    def _not_lingering(self, candidates: Sequence[Candidate], now: int) -> Sequence[Candidate]:
+        """Those to choose from; the others linger from now on."""
+        if not self._linger_ms or self.draining:
+            return candidates
+        patient = [one.query_id for one in candidates if one.patient]
+        awaited = self._awaited_now(now) if patient else frozenset()
+        lingering = {
+            query_id
+            for query_id in patient
+            if query_id not in awaited and self._queue.linger(query_id, now, self._linger_ms)
+        }
+        return [one for one in candidates if one.query_id not in lingering]
+
+    def _awaited_now(self, now: int) -> frozenset[str]:
+        self._looked = {topic: until for topic, until in self._looked.items() if until > now}
+        topics = frozenset(self._looked) | self._watched.keys()
+        if self._awaited.changes != self._runtime.changes or self._awaited.topics != topics:
+            found = self._runtime.awaited(topics)
+            self._awaited = Awaited(self._runtime.changes, topics, found)
+        return self._awaited.query_ids
+
+    def _wake_lingering(self) -> None:
+        for query_id in self._queue.lingering:
+            self._queue.wake(query_id)
+
+    def look(self, topics: Collection[str], until: float) -> None:
+        """Note that somebody looks at what is in these topics: wait until the queries that feed
+        them and linger have processed and committed what there is, or until the time `until`
+        (monotonic clock)."""
+        if not self._linger_ms:
+            return
+        with self._freed:
+            now = self._clock()
+            self._looked |= dict.fromkeys(topics, now + LOOK_MS)
+            lingering = self._queue.lingering
+            awaited = self._runtime.feeding(topics) if lingering else frozenset()
+            if awaited.isdisjoint(lingering):
+                return
+            for query_id in awaited.intersection(lingering):
+                self._queue.wake(query_id)
+            self._woken.notify()
+            while not self._ended and self._queue.unsettled(awaited):
+                if (left := until - time.monotonic()) <= 0:
+                    return
+                self._freed.wait(min(SIGNALS_SECONDS, left))
+
+    @property
+    def lingering(self) -> tuple[str, ...]:
+        """The queries that let more records come."""
+        with self._woken:
+            return self._queue.lingering
+
+    def watch(self, topics: Collection[str]) -> Callable[[], None]:
+        """Let no query linger that feeds these topics, until the result is called."""
+        with self._woken:
+            self._watched.update(topics)
+            self._wake_lingering()
+            self._notify()
+
+        def cancel() -> None:
+            with self._woken:
+                self._watched = +(self._watched - Counter(topics))
+
+        return cancel
 
     def _wait(self, now: int) -> None:
         at = self._queue.next_at()
@@ -210,8 +301,9 @@ class Scheduler:
         grown before it waited for the round."""
         with self._woken:
             self._queue.end_round()
+        now = self._clock()
         for query_id in query_ids:
-            self.release(query_id, 1, Step(True, None), 0)
+            self.release(query_id, 1, Step(True, now), 0)
 
     def _free(self, query_id: str, step: Step, *, committed: bool, rest_ms: int = 0) -> None:
         with self._woken:

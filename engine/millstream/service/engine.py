@@ -90,6 +90,7 @@ class Engine:
             threads=settings.processing_threads,
             function_threads=settings.function_threads,
             full=settings.max_batch_records,
+            linger_ms=settings.linger_ms if log.private else 0,
         )
         self.registry = self._registry(functions)
         self.cluster = Cluster(self.registry, incarnation, clock)

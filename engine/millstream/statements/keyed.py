@@ -19,7 +19,7 @@ from millstream.query.conditions import Value
 from millstream.query.failures import reason
 from millstream.query.keyed import key_column, keys_sql, with_keys
 from millstream.statements import wordings
-from millstream.statements.pulling import planned_pull, unsupported_clause
+from millstream.statements.pulling import look_at, planned_pull, unsupported_clause
 from millstream_parser import statements as s
 
 T = TypeVar("T")
@@ -113,6 +113,7 @@ def _read(
     cluster: Cluster,
     read: Callable[[duckdb.DuckDBPyConnection, str], T],
 ) -> T:
+    look_at([pull.source.name], cluster.registry)
     cursor = cluster.registry.store.cursor()
     try:
         return read(cursor, with_keys(pull.sql, dict.fromkeys(keys)))

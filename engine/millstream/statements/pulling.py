@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -58,6 +59,8 @@ def pull(
         historical.registry.driver.catch_up(CATCH_UP_MS_MAX)
         session.inserted = False
     query = statement.query
+    if query is not None:
+        look_at((item.name for item in sources_in(query)), historical.registry)
     if query is None:
         return _outside_dialect(statement, parsed, historical, session)
     unsupported = unsupported_clause(query)
@@ -79,6 +82,13 @@ def pull(
     if not session.flag("ksql.query.pull.stream.enabled"):
         raise wordings.PULL_ON_STREAM()
     return executing.execute_on_stream(query, parsed.script, historical, session)
+
+
+def look_at(names: Iterable[str], registry: QueryRegistry) -> None:
+    """Have the queries that feed these sources process what they let wait while nobody looked."""
+    known = (registry.catalog.find(name) for name in names)
+    topics = [source.topic for source in known if source is not None]
+    registry.driver.look(topics, CATCH_UP_MS_MAX)
 
 
 def planned_pull(query: s.Query, source: Source, registry: QueryRegistry, script: str) -> Pull:
@@ -196,6 +206,7 @@ def _extended(
     """Execute an extended query, as SQL that is printed from its checked tree. Its time is always
     limited, because nothing else bounds its cost."""
     written = Written.of(statement, parsed.text)
+    look_at(sources_of(written), historical.registry)
     known = [historical.registry.catalog.find(name) for name in sources_of(written)]
     tables = [source for source in known if source is not None]
     if written.ranges or any(source.kind is SourceKind.STREAM for source in tables):

@@ -74,6 +74,7 @@ def open_database(config: ServerConfig) -> Database:
             function_threads=config.count("millstream.functions.threads"),
             max_batch_records=config.count("millstream.batch.max.records"),
             decoded_bytes=config.count("millstream.decoded.max.bytes"),
+            linger_ms=config.count("millstream.linger.ms"),
             processing_rows=config.flag("ksql.logging.processing.rows.include"),
             snapshot_commands=config.count("millstream.snapshot.statements"),
             spark_master=config.text("spark.master"),

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from millstream.runtime.alignment import QueryTopics, lineage
+from millstream.runtime.alignment import QueryTopics, feeding, lineage
 
 
 def queries(drawn: str) -> list[QueryTopics]:
@@ -48,3 +48,21 @@ def test_lineage(drawn: str, wanted: Collection[str], order: str, sources: str) 
         for writer in found.queries:
             if (writer.outputs & reader.inputs) - found.sources:
                 assert topic_partition[writer.query_id] < topic_partition[reader.query_id]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "topics", "found"),
+    [
+        ("s>p>a s>q>b", "a", "p"),
+        ("s>p>a a>q>b b>r>c", "c", "pqr"),
+        ("s>p>a a>q>b b>r>c", "ab", "pq"),
+        ("s>p>a t>i>a a>q>b", "b", "piq"),
+        ("s>p>a a>q>b", "s", ""),
+        ("s>p> s>q>b", "s", "p"),
+        ("s>q>a a>p>", "a", "pq"),
+        ("a>p>b b>q>a", "a", "pq"),
+        ("s>p>a", "", ""),
+    ],
+)
+def test_what_feeds_topics(drawn: str, topics: Collection[str], found: str) -> None:
+    assert feeding(queries(drawn), topics) == frozenset(found)

@@ -212,3 +212,83 @@ def test_a_rest_goes_on_after_a_round() -> None:
     queue.release("Q", 5, Step(True, None), committed=False)
     assert queue.candidates() == ["other"]
     assert queue.next_at() == 100
+
+
+def lingering_queue(wake_at: int | None = None) -> ReadyQueue:
+    """A query that lingers until 100, or that has a time of its own as well."""
+    queue = queue_of()
+    queue.add("A", Subscription(frozenset({"t"}), frozenset(), 0), 0)
+    finish(queue, "A", wake_at)
+    queue.tell(grown(["t"]))
+    assert queue.linger("A", 10, 100)
+    return queue
+
+
+def test_a_lingering_query_is_not_ready_until_its_limit() -> None:
+    queue = lingering_queue()
+    assert (queue.ready, queue.length, queue.lingering) == (False, 0, ("A",))
+    assert queue.next_at() == 100
+    assert not queue.settled
+    queue.fire(99)
+    assert not queue.ready
+    queue.fire(100)
+    assert queue.candidates() == ["A"]
+    assert not queue.linger("A", 100, 100), "its time has come"
+
+
+def test_a_lingering_query_keeps_its_own_time() -> None:
+    queue = lingering_queue(wake_at=50)
+    assert queue.next_at() == 50
+    queue.fire(50)
+    assert not queue.linger("A", 50, 100), "it has to commit"
+
+
+def test_a_later_time_of_its_own_does_not_prolong_lingering() -> None:
+    assert lingering_queue(wake_at=500).next_at() == 100
+
+
+def test_news_let_a_lingering_query_be_looked_at_and_change_nothing_else() -> None:
+    queue = lingering_queue()
+    queue.tell(grown(["t"]))
+    assert (queue.candidates(), queue.lingering) == (["A"], ())
+    assert queue.linger("A", 60, 100)
+    assert queue.next_at() == 100
+
+
+def test_a_woken_query_does_not_linger_before_its_next_step() -> None:
+    queue = lingering_queue()
+    queue.wake("A")
+    assert queue.candidates() == ["A"]
+    assert not queue.linger("A", 11, 100)
+    queue.take("A")
+    queue.release("A", 15, Step(True, None), committed=False)
+    assert not queue.linger("A", 16, 100), "no step has begun since"
+    queue.take("A")
+    queue.begin("A")
+    queue.release("A", 20, Step(False, None), committed=False)
+    queue.tell(grown(["t"]))
+    assert queue.linger("A", 21, 100)
+    assert queue.next_at() == 120
+
+
+def test_a_query_that_was_woken_while_it_worked_does_not_linger() -> None:
+    queue = queue_of(A="t")
+    queue.tell(grown(["t"]))
+    queue.take("A")
+    queue.begin("A")
+    queue.wake("A")
+    queue.release("A", 0, Step(False, None), committed=False)
+    assert not queue.linger("A", 1, 100)
+
+
+def test_who_has_not_run_for_long_does_not_linger() -> None:
+    queue = queue_of(A="t")
+    queue.tell(grown(["t"]))
+    assert not queue.linger("A", 100, 100)
+    assert queue.candidates() == ["A"]
+
+
+def test_removing_a_lingering_query() -> None:
+    queue = lingering_queue()
+    queue.remove("A")
+    assert (queue.settled, queue.lingering, queue.next_at()) == (True, (), None)

@@ -18,7 +18,7 @@ class Idle:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waits: list[float | None] = []
         self.happens: list[Callable[[], None]] = []
-        self.scheduler = Scheduler(None, lambda: 0, 100)  # type: ignore[arg-type]
+        self.scheduler = Scheduler(None, lambda: 0, 100, 0)  # type: ignore[arg-type]
         monkeypatch.setattr(self.scheduler._woken, "wait", self._wait)
 
     def _wait(self, timeout: float | None = None) -> bool:

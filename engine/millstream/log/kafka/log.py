@@ -268,6 +268,9 @@ class KafkaLog:
     marker_offsets = 1
     """See `Log`."""
 
+    private = False
+    """See `WatchedLog`."""
+
     @property
     def commits_together(self) -> bool:
         """See `Log`: the members of this process share their producers."""
