@@ -145,6 +145,7 @@ def test_no_statement_gets_out(door: Guarded, probe: str, path: str, tmp_path: P
 def test_lists_show_what_may_be_seen(door: Guarded) -> None:
     def names(caller: str, text: str, key: str, field: str) -> list[str]:
         answer = door.clients[caller].post("/ksql", json={"ksql": text})
+        assert answer.status_code == 200, answer.text
         return [item[field] for item in answer.json()[0][key]]
 
     for caller, streams, topics in (
