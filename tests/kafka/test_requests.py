@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -14,7 +14,9 @@ from confluent_kafka.admin import AdminClient
 import millstream
 from millstream.log.kafka import topics
 from millstream.log.kafka.log import KafkaLog
-from millstream.log.log import Topic
+from millstream.log.kafka.transactions import Entry, Transactions
+from millstream.log.log import Outcome, Participant, Topic
+from millstream.model.errors import FencedError
 
 SECONDS = 60.0
 
@@ -107,3 +109,60 @@ def test_a_topic_that_was_made_again_is_described_as_it_is(servers: str, log: Ka
         log.delete_topic(name)
     finally:
         other.close()
+
+
+def test_the_queries_of_a_script_are_created_with_one_request(
+    servers: str, requests: Counter[str]
+) -> None:
+    name = f"script-{uuid.uuid4().hex[:8]}"
+    with millstream.connect(kafka=servers, service_id=name) as database:
+        requests.clear()
+        database.execute(
+            "CREATE STREAM s (id BIGINT KEY, place STRING)"
+            f" WITH (KAFKA_TOPIC='{name}', PARTITIONS=2, VALUE_FORMAT='JSON');"
+            + "".join(
+                f"CREATE TABLE t{number} WITH (KAFKA_TOPIC='{name}-{number}') AS"
+                " SELECT place, COUNT(*) AS n FROM s GROUP BY place;"
+                for number in range(5)
+            )
+        )
+        before = Counter(requests)
+        database.execute("INSERT INTO s (id, place) VALUES (1, 'inn');")
+        database.wait()
+        assert before["create_topics"] <= 2, "those of the script; the instances'"
+        assert requests["create_topics"] == 2
+        assert requests["list_all"] == 0
+        metrics = [status.metrics for status in database.engine.statuses()]
+        assert [each.opened for each in metrics] == [1] * 5
+        for number in range(5):
+            row = database.execute(f"SELECT n FROM t{number} WHERE place = 'inn';").fetchone()  # type: ignore[union-attr]
+            assert row == (1,)
+        for topic in (name, *(f"{name}-{number}" for number in range(5))):
+            database.engine.log.delete_topic(topic)
+
+
+def test_start_positions_of_several_queries_are_one_transaction(
+    log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"together-{uuid.uuid4().hex[:8]}"
+    log.create_topic(Topic(name, 2))
+    committed: list[int] = []
+    carry_out = Transactions.carry_out
+
+    def counted(self: Transactions, entries: Sequence[Entry], credential: Any = None) -> Outcome:
+        committed.append(len(entries))
+        return carry_out(self, entries, credential)
+
+    monkeypatch.setattr(Transactions, "carry_out", counted)
+    writer = log.writer(f"{name}-writer")
+    groups = [f"{name}-{number}" for number in range(3)]
+    positions = {(name, 0): 0, (name, 1): 0}
+    results = log.transact_all([Participant(writer, group, (), positions) for group in groups])
+    assert results == [Outcome.COMMITTED] * 3
+    assert committed == [3]
+    assert [log.positions(group) for group in groups] == [positions] * 3
+    log.writer(f"{name}-writer").close()
+    fenced = log.transact_all([Participant(writer, group, (), positions) for group in groups])
+    assert [type(result) for result in fenced] == [FencedError] * 3
+    writer.close()
+    log.delete_topic(name)

@@ -346,7 +346,7 @@ def test_a_command_that_fails_here_has_a_status(shop: RunningServer) -> None:
     command = Command("DROP STREAM nothing;", {}, number=99)
     with shop.engine.command_topic.log.lease(0) as lease:
         lease.append(
-            command,
+            [command],
             shop.engine.command_topic.state.previous,
             0,
             shop.engine.command_topic.state.position,

@@ -11,7 +11,7 @@ and opening another one would fence nobody.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -21,9 +21,11 @@ from millstream.command_topic.entries import (
     Command,
     Entry,
     QuiesceRequest,
+    command_hash,
     decode_entry,
     encode_command,
     encode_lease,
+    numbered_token,
 )
 from millstream.log.log import Appended, Log, Outcome, Topic, Writer
 from millstream.model.batch import raw_batch
@@ -64,15 +66,22 @@ class CommandLog:
 
     @contextmanager
     def lease(
-        self, now: int, *, size: int = 0, quiesce: QuiesceRequest | None = None
+        self,
+        now: int,
+        *,
+        size: int = 0,
+        quiesce: QuiesceRequest | None = None,
+        statements: int = 1,
     ) -> Iterator[CommandTopicLease]:
         """Context manager that holds the lease until another instance takes it. Raises
         LeaseLostError if another instance is faster.
 
         `size`: bytes of the records that are written with the command. `quiesce`: a query to
-        quiesce on all instances until the next entry; only for a shared log.
+        quiesce on all instances until the next entry; only for a shared log. `statements`: how many
+        statements may be executed under it; it has a record for each, whose offset is the number of
+        the query that the statement starts.
         """
-        lease = self._take(now, size, quiesce)
+        lease = self._take(now, size, quiesce, statements)
         kept = False
         try:
             yield lease
@@ -82,7 +91,7 @@ class CommandLog:
         except Exception:
             if self.shared and quiesce is not None:
                 with suppress(MillstreamError):
-                    lease.write(self._topic, encode_lease(uuid.uuid4().hex), now)
+                    lease.write(self._topic, [encode_lease(uuid.uuid4().hex)], now)
             raise
         finally:
             if kept:
@@ -90,7 +99,9 @@ class CommandLog:
             elif self.shared:
                 lease.writer.close()
 
-    def _take(self, now: int, size: int, quiesce: QuiesceRequest | None) -> CommandTopicLease:
+    def _take(
+        self, now: int, size: int, quiesce: QuiesceRequest | None, statements: int
+    ) -> CommandTopicLease:
         if not self.shared:
             assert self._writer is not None, "the command log is closed"
             return CommandTopicLease(self, "", self._writer)
@@ -98,15 +109,21 @@ class CommandLog:
         if kept is not None and not size:
             # Whatever is wrong with it, a new writer puts an end to what this one has left open.
             with suppress(MillstreamError):
-                return self._written(kept, now, quiesce)
-        return self._written(self._open_writer(size), now, quiesce)
+                return self._written(kept, now, quiesce, statements)
+        return self._written(self._open_writer(size), now, quiesce, statements)
 
     def _written(
-        self, writer: Writer[pa.Table], now: int, quiesce: QuiesceRequest | None
+        self,
+        writer: Writer[pa.Table],
+        now: int,
+        quiesce: QuiesceRequest | None,
+        statements: int,
     ) -> CommandTopicLease:
         lease = CommandTopicLease(self, uuid.uuid4().hex, writer)
+        earlier = (numbered_token(lease.token, count) for count in range(1, statements))
+        values = [*map(encode_lease, earlier), encode_lease(lease.token, quiesce)]
         try:
-            lease.write(self._topic, encode_lease(lease.token, quiesce), now)
+            lease.write(self._topic, values, now)
         except BaseException:
             writer.close()
             raise
@@ -148,21 +165,22 @@ class CommandLog:
     def append(
         self,
         lease: CommandTopicLease,
-        value: bytes,
+        values: Sequence[bytes],
         now: int,
         position: int,
         first: FirstCommit | None,
     ) -> None:
-        """Append a command, with the first commit of the query that it starts; it is durable when
-        this returns. `position`: the offset up to which the topic has been read.
+        """Append commands, all or none, with the first commit of the query that the only one
+        starts; they are durable when this returns. `position`: the offset up to which the topic has
+        been read.
 
         Raises LeaseLostError if another instance holds the lease, UnavailableError if the append
         failed, and UnavailableError with code E-LOG-UNKNOWN if its outcome is unknown.
         """
         try:
-            lease.write(self._topic, value, now, first)
+            lease.write(self._topic, values, now, first)
         except UnavailableError as error:
-            if not self._was_written(lease, value, position):
+            if not self._was_written(lease, values[-1], position):
                 raise error
 
     def _was_written(self, lease: CommandTopicLease, value: bytes, position: int) -> bool:
@@ -195,10 +213,13 @@ class CommandTopicLease:
         self.token = token
         self.writer = writer
 
-    def write(self, topic: str, value: bytes, now: int, first: FirstCommit | None = None) -> None:
-        """Append one record without a key, with a query's first commit. Raises LeaseLostError if
-        the lease is lost."""
-        record = Appended(topic, 0, raw_batch([(None, value, now)]), 1, len(value))
+    def write(
+        self, topic: str, values: Sequence[bytes], now: int, first: FirstCommit | None = None
+    ) -> None:
+        """Append records without keys, all or none, with a query's first commit. Raises
+        LeaseLostError if the lease is lost."""
+        batch = raw_batch([(None, value, now) for value in values])
+        record = Appended(topic, 0, batch, len(values), sum(map(len, values)))
         try:
             if first is None:
                 self.writer.append([record])
@@ -221,18 +242,21 @@ class CommandTopicLease:
 
     def append(
         self,
-        command: Command,
+        commands: Sequence[Command],
         previous: str,
         now: int,
         position: int,
         first: FirstCommit | None = None,
-    ) -> bytes:
-        """Append a command after the one with the hash `previous`; see `CommandLog.append`.
-        Returns the value of the record."""
-        numbered = command if self.token else replace(command, number=-1)
-        value = encode_command(numbered, previous)
-        self.commands.append(self, value, now, position, first)
-        return value
+    ) -> list[bytes]:
+        """Append commands after the one with the hash `previous`; see `CommandLog.append`.
+        Returns the values of the records."""
+        values: list[bytes] = []
+        for command in commands:
+            numbered = command if self.token else replace(command, number=-1)
+            values.append(encode_command(numbered, previous))
+            previous = command_hash(values[-1])
+        self.commands.append(self, values, now, position, first)
+        return values
 
 
 def database_id(log: Log[pa.Table], topic: str) -> str:

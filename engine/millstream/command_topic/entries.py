@@ -1,8 +1,8 @@
 """The entries of the command topic, commands and leases, and their serialisation as JSON.
 
 Each command carries the hash of the command before it, which reveals removed, changed and inserted
-commands. On a shared log, an instance writes a lease before it prepares a command: the offset of
-the lease is a unique number for this attempt.
+commands. On a shared log, an instance writes a lease before it prepares commands, with a record for
+each of them: its offset is a unique number for this attempt.
 """
 
 from __future__ import annotations
@@ -115,6 +115,17 @@ def encode_command(command: Command, previous: str) -> bytes:
     version = _OFFSET_NUMBERED_VERSION if command.number < 0 else _LEASE_VERSION
     fields = {"version": version, **command_fields(command), "previous": previous}
     return json.dumps(fields).encode()
+
+
+def numbered_token(token: str, count: int) -> str:
+    """The token of a record before the last one of a lease; see `lease_of`."""
+    return f"{token}.{count}"
+
+
+def lease_of(token: str) -> str:
+    """The token of the lease that a record belongs to. Of several records only the last one has
+    that token itself: behind it, there is nothing of the lease to read."""
+    return token.partition(".")[0]
 
 
 def encode_lease(token: str, quiesce: QuiesceRequest | None = None) -> bytes:

@@ -84,7 +84,7 @@ def catch_up(
 
 def _check_chain(command_topic: CommandTopic, entry: Entry) -> None:
     expected = command_topic.state.previous
-    if entry.value == command_topic.state.unread_append or entry.previous in (None, expected):
+    if entry.value in command_topic.state.unread_appends or entry.previous in (None, expected):
         return
     name = command_topic.registry.settings.command_topic
     raise CorruptionError(
@@ -108,13 +108,12 @@ def _mark_broken(command_topic: CommandTopic, error: CorruptionError) -> None:
 def _apply(command_topic: CommandTopic, entry: Entry, *, live: bool) -> None:
     replay_state = command_topic.state
     if entry.lease:
-        replay_state.lease = entry.lease, entry.offset
+        replay_state.read_lease(entry.lease, entry.offset)
         end_quiescence(command_topic, live=live)
         if entry.quiesce is not None:
             quiesced.quiesce(command_topic, entry.quiesce, live=live)
         return
-    if entry.value == replay_state.unread_append:
-        replay_state.unread_append = b""
+    if replay_state.read_back(entry.value):
         replay_state.quiesced = None
         return
     assert entry.command is not None
@@ -203,9 +202,9 @@ def delete_orphans(command_topic: CommandTopic) -> None:
     for _ in range(LEASE_ATTEMPTS):
         with suppress(LeaseLostError), command_topic.log.lease(command_topic.clock()) as lease:
             catch_up(command_topic, live=False, until=lease)
-            token, number = command_topic.state.lease
+            token, numbers = command_topic.state.lease
             if command_topic.state.complete and token == lease.token:
-                orphans.sweep(command_topic.registry, below=number)
+                orphans.sweep(command_topic.registry, below=numbers[0])
             return
 
 

@@ -10,10 +10,10 @@ create and drop that one again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from millstream.command_topic.entries import Command, QuiesceRequest, command_hash
+from millstream.command_topic.entries import Command, QuiesceRequest, command_hash, lease_of
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import ConflictError, MillstreamError
 
@@ -53,10 +53,10 @@ class ReplayState:
     """The offset to read next; -1 for the first retained one."""
     previous: str = ""
     """The hash of the last command."""
-    lease: tuple[str, int] = ("", -1)
-    """The token of the last lease that was read, and its number."""
-    unread_append: bytes = b""
-    """The value of the command that this engine has appended and not read back yet."""
+    lease: tuple[str, tuple[int, ...]] = ("", ())
+    """The token of the last lease that was read, and the numbers that it gives."""
+    unread_appends: tuple[bytes, ...] = ()
+    """The values of the commands that this engine has appended and not read back yet."""
     applied: list[AppliedCommand] = field(default_factory=list)
     unsaved: int = 0
     """The number of commands since the last snapshot that this engine has read or written."""
@@ -94,9 +94,23 @@ class ReplayState:
                 code="E-CMD-UNAPPLIED",
             )
 
-    def record_append(self, value: bytes) -> None:
-        """Record that this engine has appended a command."""
-        self.unread_append, self.previous = value, command_hash(value)
+    def read_lease(self, token: str, offset: int) -> None:
+        """Note a record of a lease."""
+        lease, numbers = self.lease
+        same = lease == lease_of(token)
+        self.lease = lease_of(token), (*(numbers if same else ()), offset)
+
+    def record_appends(self, values: Sequence[bytes]) -> None:
+        """Record that this engine has appended commands."""
+        self.unread_appends = (*self.unread_appends, *values)
+        self.previous = command_hash(values[-1])
+
+    def read_back(self, value: bytes) -> bool:
+        """Whether a command that was read is one that this engine has appended."""
+        if value not in self.unread_appends:
+            return False
+        self.unread_appends = self.unread_appends[self.unread_appends.index(value) + 1 :]
+        return True
 
     def record(self, command: Command, before: CatalogSnapshot, after: CatalogSnapshot) -> None:
         """Record that a command was applied."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from millstream.catalog.properties import Form, read_properties
 from millstream.catalog.source import Source
 from millstream.ddl import wordings
 from millstream.ddl.effects import CreateTopic, DeleteTopic, Effect
 from millstream.ddl.environment import Topics
-from millstream.log.log import AS_THE_CLUSTER, Topic
+from millstream.log.log import AS_THE_CLUSTER, Log, Topic
 from millstream.model import refusals
+from millstream.model.errors import MillstreamError
 from millstream.model.nearest import topic_hint
 from millstream.model.schema import SourceKind
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
+from millstream.plan.sinks import NewSource, sink_topic_name
 from millstream_parser import statements as s
 
 
@@ -83,6 +87,15 @@ def _config(source: Source) -> dict[str, str]:
     return {"cleanup.policy": "compact" if source.kind is SourceKind.TABLE else "delete"}
 
 
+def created_topic(statement: s.Statement, settings: Mapping[str, str]) -> str | None:
+    """The topic that a statement may create, if it names one correctly."""
+    with suppress(MillstreamError):
+        match statement:
+            case s.CreateAs(kind, name, properties=properties):
+                return sink_topic_name(NewSource(kind, name, properties), settings)
+    return None
+
+
 class PlannedTopics:
     """The existing topics, overlaid with the effects of statements that are planned but not
     executed. Each topic is requested from the log once, because a broker takes some ms to respond:
@@ -99,6 +112,11 @@ class PlannedTopics:
         if name in self._changed:
             return self._changed[name]
         return self._on_log(name)
+
+    def ask(self, log: Log[Any], names: Collection[str]) -> None:
+        """Find out in one request which of these topics do not exist."""
+        found = log.describe(names)
+        self._known |= {name: None for name in names if name not in found}
 
     def _on_log(self, name: str) -> Topic | None:
         if name not in self._known:

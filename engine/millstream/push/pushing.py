@@ -167,7 +167,9 @@ def _start(
                 held=False,
             ),
             repartitions=repartitions_of(topology),
-            start=start_positions(registry.log, topology, session.properties),
+            start=start_positions(
+                registry.log, {topology.query_id: (topology, session.properties)}
+            )[topology.query_id],
             transient=True,
             users_functions=calls_users_functions(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),

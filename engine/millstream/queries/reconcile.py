@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import assert_never
 
@@ -37,42 +38,44 @@ from millstream.topology.topology import Topology
 
 def prepare(
     registry: QueryRegistry,
-    change: Change,
+    changes: Sequence[Change],
     backfill: BackfillResult | None,
     planned: PlannedTopics,
     writer: Writer[pa.Table],
 ) -> CatalogSnapshot:
-    """Carry out the effects that precede the command, or undo them if one fails. Returns the
-    catalog after the statement, with the topics of the query that it starts. `planned`: the
-    topics with which the statement was planned. `writer`: that of the command topic.
+    """Carry out the effects that precede the commands of several statements, or undo them all if
+    one fails. Returns the catalog after the statements, with the topics of the queries that they
+    start. `planned`: the topics with which they were planned. `writer`: that of the command topic.
 
-    The query is in the catalog from then on, because it may process records at once.
+    The queries are in the catalog from then on, because they may process records at once.
     """
-    topics = [effect.topic for effect in change.effects if isinstance(effect, CreateTopic)]
-    starts = [item for item in change.effects if isinstance(item, StartQuery | BackfillQuery)]
+    effects = [effect for change in changes for effect in change.effects]
+    topics = [effect.topic for effect in effects if isinstance(effect, CreateTopic)]
+    starts = [item for item in effects if isinstance(item, StartQuery | BackfillQuery)]
     if not starts:
         created = create_topics(registry.log, topics, shared=registry.shared)
         if created.error is not None:
             starting.delete_topics(registry, created.made)
             raise created.error
-        return change.after
-    (effect,) = starts
-    before, registry.definitions = registry.definitions, change.after
+        return changes[-1].after
+    before, registry.definitions = registry.definitions, changes[-1].after
     made: Sequence[str] = ()
     try:
-        topology = _topology_of_new(registry, effect, change, backfill, planned)
-        created = starting.create_all(registry, topology, topics, planned)
+        topologies = [_topology_of_new(registry, effect, backfill, planned) for effect in starts]
+        created = starting.create_all(registry, topologies, topics, planned)
         made = [topic.name for topic in topics if topic.name in created.made]
         if created.error is not None:
             raise created.error
-        if isinstance(effect, StartQuery) or backfill is None:
-            starting.start_new(registry, effect.query_id, topology, writer)
+        if backfill is None:
+            starting.start_new(registry, topologies, writer)
     except BaseException as failure:
         registry.definitions = before
         # A kill, which is no Exception, leaves orphans for the next start to delete.
         if isinstance(failure, Exception):
-            teardown.undo_start(registry, effect.query_id)
-            starting.delete_topics(registry, made)
+            with ExitStack() as undone:
+                undone.callback(starting.delete_topics, registry, made)
+                for effect in starts:
+                    undone.callback(teardown.undo_start, registry, effect.query_id)
         raise
     return registry.definitions
 
@@ -80,19 +83,17 @@ def prepare(
 def _topology_of_new(
     registry: QueryRegistry,
     effect: StartQuery | BackfillQuery,
-    change: Change,
     backfill: BackfillResult | None,
     planned: PlannedTopics,
 ) -> Topology:
     if isinstance(effect, BackfillQuery) and backfill is not None:
         check_backfill(registry, effect.query_id, backfill)
-    planned.apply(change.effects)
     environment = replace(registry.environment, topics=planned)
     return topology_of(effect.query_id, registry.plans[effect.query_id], environment)
 
 
 def take_back(registry: QueryRegistry, before: CatalogSnapshot, *, written: bool) -> None:
-    """Undo `prepare` for a command that could not be written. `written`: whether it may have been
+    """Undo `prepare` for commands that could not be written. `written`: whether they may have been
     written nevertheless; then the topics and positions stay."""
     for query_id in registry.catalog.queries.keys() - before.catalog.queries.keys():
         if written:
@@ -102,10 +103,12 @@ def take_back(registry: QueryRegistry, before: CatalogSnapshot, *, written: bool
     registry.definitions = before
 
 
-def complete(registry: QueryRegistry, change: Change, backfill: BackfillResult | None) -> None:
-    """Carry out all effects that follow the command, then raise the first error."""
+def complete(
+    registry: QueryRegistry, changes: Sequence[Change], backfill: BackfillResult | None
+) -> None:
+    """Carry out all effects that follow the commands, then raise the first error."""
     errors: list[MillstreamError] = []
-    for effect in change.effects:
+    for effect in (effect for change in changes for effect in change.effects):
         try:
             _complete(registry, effect, backfill)
         except MillstreamError as error:

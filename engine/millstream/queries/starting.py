@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 
 import pyarrow as pa
 
@@ -17,7 +18,15 @@ from millstream.executor.sender_labels import SENDER_LABELS
 from millstream.executor.source_reader import Sharing
 from millstream.functions.function import Catalogue
 from millstream.log.identity import check_topics
-from millstream.log.log import AS_THE_CLUSTER, Log, Outcome, Topic, TopicPartition, Writer
+from millstream.log.log import (
+    AS_THE_CLUSTER,
+    Log,
+    Outcome,
+    Participant,
+    Topic,
+    TopicPartition,
+    Writer,
+)
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
@@ -61,25 +70,36 @@ def topology_of(
 
 
 def start_new(
-    registry: QueryRegistry, query_id: str, topology: Topology, writer: Writer[pa.Table]
+    registry: QueryRegistry, topologies: Sequence[Topology], writer: Writer[pa.Table]
 ) -> None:
-    """Add a new persistent query to the runtime. Its start positions are committed first, with the
-    `writer` of the command topic, unless it materialises a SOURCE TABLE, which is always read from
-    its first record."""
-    record = registry.catalog.queries[query_id]
-    if record.kind is not QueryKind.SOURCE_TABLE:
-        positions = start_positions(registry.log, topology, record.properties)
-        _commit_start_positions(registry, query_id, positions, writer)
-    _run(registry, record, topology)
+    """Add new persistent queries to the runtime. Their start positions are committed first, in one
+    transaction of the `writer` of the command topic. A query that materialises a SOURCE TABLE has
+    none: it is always read from its first record."""
+    records = [registry.catalog.queries[topology.query_id] for topology in topologies]
+    pairs = list(zip(records, topologies, strict=True))
+    positions = start_positions(
+        registry.log,
+        {
+            record.id: (topology, record.properties)
+            for record, topology in pairs
+            if record.kind is not QueryKind.SOURCE_TABLE
+        },
+    )
+    _commit_start_positions(registry, positions, writer)
+    for record, topology in pairs:
+        _run(registry, record, topology)
 
 
 def create_all(
-    registry: QueryRegistry, topology: Topology, topics: Sequence[Topic], planned: PlannedTopics
+    registry: QueryRegistry,
+    topologies: Sequence[Topology],
+    topics: Sequence[Topic],
+    planned: PlannedTopics,
 ) -> CreatedTopics:
-    """Create all topics of a new query in one request, with the `topics` of users that its
-    statement creates. Note them in the catalog snapshot, and the existing ones as they were when
-    the statement was planned. If one of them cannot be created, the caller deletes the others."""
-    internal = [internal_topic(item) for item in topology.internal_topics]
+    """Create all topics of new queries in one request, with the `topics` of users that their
+    statements create. Note them in the catalog snapshot, and the existing ones as they were when
+    the statements were planned. If one of them cannot be created, the caller deletes the others."""
+    internal = [internal_topic(item) for each in topologies for item in each.internal_topics]
     created = create_topics(
         registry.log,
         (*topics, *internal),
@@ -87,7 +107,7 @@ def create_all(
         # They belong to an earlier query of the same id, and may still be deleted as orphans.
         stale={topic.name for topic in internal},
     )
-    if created.error is None:
+    for topology in topologies if created.error is None else ():
         names = topic_names(topology)
         known = planned.existing(names - created.topics.keys()) | dict(created.topics)
         noted = tuple(known[name] for name in sorted(names & known.keys()))
@@ -324,47 +344,62 @@ def internal_topic(internal: InternalTopic) -> Topic:
 
 
 def start_positions(
-    log: Log[pa.Table], topology: Topology, properties: Mapping[str, str]
-) -> dict[TopicPartition, int]:
-    """The start positions: tables at their first record, streams by `auto.offset.reset`."""
-    latest = effective(properties, "auto.offset.reset") == "latest"
-    at_start: list[TopicPartition] = []
-    at_end: list[TopicPartition] = []
-    for sub in topology.subtopologies:
-        for item in sub.inputs:
-            if isinstance(item, SourceInput):
-                stream = item.read.kind is SourceKind.STREAM
-                (at_end if latest and stream else at_start).extend(
-                    (item.topic, partition) for partition in range(sub.partitions)
-                )
+    log: Log[pa.Table], queries: Mapping[str, tuple[Topology, Mapping[str, str]]]
+) -> dict[str, dict[TopicPartition, int]]:
+    """The start positions of queries with these topologies and settings: tables at their first
+    record, streams by `auto.offset.reset`."""
+    at_start: dict[str, list[TopicPartition]] = {}
+    at_end: dict[str, list[TopicPartition]] = {}
+    for query_id, (topology, properties) in queries.items():
+        latest = effective(properties, "auto.offset.reset") == "latest"
+        at_start[query_id], at_end[query_id] = [], []
+        for sub in topology.subtopologies:
+            for item in sub.inputs:
+                if isinstance(item, SourceInput):
+                    stream = item.read.kind is SourceKind.STREAM
+                    (at_end if latest and stream else at_start)[query_id].extend(
+                        (item.topic, partition) for partition in range(sub.partitions)
+                    )
     # One request for all of them; those whose brokers did not respond in time are left out.
-    ends = log.end_offsets(at_end) if at_end else {}
-    positions = {at: ends[at] if at in ends else log.end_offset(*at) for at in at_end}
-    return positions | {at: log.start_offset(*at) for at in at_start}
+    wanted = list(dict.fromkeys(chain.from_iterable(at_end.values())))
+    ends = dict(log.end_offsets(wanted)) if wanted else {}
+    ends |= {at: log.end_offset(*at) for at in wanted if at not in ends}
+    first = dict.fromkeys(chain.from_iterable(at_start.values()))
+    starts = {at: log.start_offset(*at) for at in first}
+    return {
+        query_id: {at: ends[at] for at in at_end[query_id]}
+        | {at: starts[at] for at in at_start[query_id]}
+        for query_id in queries
+    }
 
 
 def _commit_start_positions(
     registry: QueryRegistry,
-    query_id: str,
-    positions: Mapping[TopicPartition, int],
+    positions: Mapping[str, Mapping[TopicPartition, int]],
     writer: Writer[pa.Table],
 ) -> None:
-    """Commit the start positions. Otherwise a query that starts at the end of its source would
-    start at a later end after a crash.
+    """Commit the start positions of queries. Otherwise a query that starts at the end of its source
+    would start at a later end after a crash.
 
-    On a shared log, the writer of the command topic does it: another instance that starts a query
-    of the same id has fenced it, and if this fails, the next lease opens another writer, which
-    aborts the transaction. On a log of one process that writer is never opened again.
+    On a shared log, the writer of the command topic does it, in one transaction: another instance
+    that starts a query of the same id has fenced it, and if this fails, the next lease opens
+    another writer, which aborts the transaction. On a log of one process that writer is never
+    opened again.
     """
-    own = None if registry.shared else registry.log.writer(query_id)
-    try:
-        outcome = (own or writer).transact(query_id, (), positions)
-    finally:
-        if own is not None:
-            own.close()
-    if outcome is not Outcome.COMMITTED:
-        raise UnavailableError(
-            f"The start positions of {query_id} could not be written: the outcome of the"
-            f" transaction is {outcome.value}",
-            hint="Repeat the statement.",
-        )
+    with ExitStack() as opened:
+        participants: list[Participant[pa.Table]] = []
+        for query_id, at in positions.items():
+            own = None if registry.shared else registry.log.writer(query_id)
+            if own is not None:
+                opened.callback(own.close)
+            participants.append(Participant(own or writer, query_id, (), at))
+        results = registry.log.transact_all(participants)
+    for query_id, result in zip(positions, results, strict=True):
+        if isinstance(result, Exception):
+            raise result
+        if result is not Outcome.COMMITTED:
+            raise UnavailableError(
+                f"The start positions of {query_id} could not be written: the outcome of the"
+                f" transaction is {result.value}",
+                hint="Repeat the statement.",
+            )

@@ -50,7 +50,8 @@ class Database:
         return results[-1]
 
     def each(self, sql: str, parameters: Values = ()) -> Iterator[Result]:
-        """Execute statements one after another, and yield the result of each."""
+        """Execute statements one after another, and yield the result of each. On Kafka, statements
+        in a row that create are executed before the result of the first of them is yielded."""
         return execute_script(self.engine, sql, self.session, parameters)
 
     def sql(self, sql: str, parameters: Values = ()) -> Result:

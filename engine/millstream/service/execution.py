@@ -5,13 +5,15 @@ text -> substitute variables -> parse -> for each statement: plan -> write the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
 
 from millstream.command_topic import following, issuing
 from millstream.command_topic.commands import database_id
+from millstream.ddl.effects import Change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.persistent import has_backfill
 from millstream.functions.catalogue import builtin_catalogue
@@ -40,6 +42,7 @@ from millstream.scripts.text import (
     substituted,
 )
 from millstream.service import wordings
+from millstream.service.creating import runs
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
 from millstream.service.processing_stream import open_processing_stream
@@ -105,9 +108,29 @@ def resume_engine(
 def execute_script(
     engine: Engine, text: str, session: Session, parameters: Values = ()
 ) -> Iterator[Result]:
-    """Parse a script, then execute its statements one by one, and yield the result of each."""
-    for parsed in parse_script(text, session, parameters):
-        yield execute_statement(engine, parsed, session)
+    """Parse a script, then execute its statements in their order, and yield the result of each. On
+    a shared log, statements in a row that create are executed before the result of the first of
+    them is yielded."""
+    return execute_all(engine, parse_script(text, session, parameters), session)
+
+
+def execute_all(
+    engine: Engine, statements: Iterable[ParsedStatement], session: Session
+) -> Iterator[Result]:
+    """Execute statements in their order, and yield the result of each; see `execute_script`."""
+    for run in runs(statements, together=engine.shared):
+        if len(run) == 1:
+            yield execute_statement(engine, run[0], session)
+            continue
+        changes = issuing.issue_all(
+            engine.command_topic, [_configured(parsed, session) for parsed in run]
+        )
+        for parsed in run:
+            check_running(engine)
+            _check_changeable(engine.queries_file)
+            with _located(parsed):
+                change = next(changes)
+            yield _done(change)
 
 
 def parse_script(
@@ -131,15 +154,22 @@ def parse_script(
 def execute_statement(engine: Engine, parsed: ParsedStatement, session: Session) -> Result:
     """Execute one statement."""
     check_running(engine)
-    try:
+    with _located(parsed):
         result = _dispatch(engine, parsed, session)
+    if isinstance(result, History):
+        result.explain = partial(show_statement, parsed=parsed)
+    return result
+
+
+@contextmanager
+def _located(parsed: ParsedStatement) -> Iterator[None]:
+    """Add the line that an error points at."""
+    try:
+        yield
     except MillstreamError as error:
         locate(error, parsed.script)
         locate_by_name(error, parsed)
         raise
-    if isinstance(result, History):
-        result.explain = partial(show_statement, parsed=parsed)
-    return result
 
 
 def check_running(engine: Engine) -> None:
@@ -190,18 +220,26 @@ def _change_catalog(
     session: Session,
     backfill: BackfillResult | None = None,
 ) -> Done:
-    if engine.queries_file:
-        raise wordings.CATALOG_FROM_FILE(
-            path=engine.queries_file, hint="Add the statement to that file and start again."
-        )
+    _check_changeable(engine.queries_file)
     if isinstance(parsed.statement, s.ControlQuery):
         ended = control.terminate_push_query(parsed.statement, engine.push_queries)
         if ended is not None:
             return ended
-    configured = ConfiguredStatement(
-        parsed.statement, parsed.text, parsed.script, session.properties
-    )
-    change = issuing.issue(engine.command_topic, configured, backfill)
+    return _done(issuing.issue(engine.command_topic, _configured(parsed, session), backfill))
+
+
+def _check_changeable(queries_file: str) -> None:
+    if queries_file:
+        raise wordings.CATALOG_FROM_FILE(
+            path=queries_file, hint="Add the statement to that file and start again."
+        )
+
+
+def _configured(parsed: ParsedStatement, session: Session) -> ConfiguredStatement:
+    return ConfiguredStatement(parsed.statement, parsed.text, parsed.script, session.properties)
+
+
+def _done(change: Change) -> Done:
     return Done(change.message, change.query_id, change.changed)
 
 

@@ -12,7 +12,7 @@ from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement, locate, parse_text, read_text
 from millstream.service import wordings
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_statement
+from millstream.service.execution import execute_all
 from millstream.statements.control import set_property
 from millstream_parser import statements as s
 
@@ -27,11 +27,8 @@ def run_queries_file(engine: Engine, path: str, session: Session) -> None:
     """
     statements = read_queries(path, "queries file")
     commands = [command for _, command in engine.command_topic.log.read()]
-    for parsed in _remaining(statements, commands, path, session):
-        if isinstance(parsed.statement, s.SetProperty):
-            set_property(parsed.statement, session)
-        else:
-            execute_statement(engine, parsed, session)
+    for _ in execute_all(engine, _remaining(statements, commands, path, session), session):
+        pass
     engine.queries_file = path
 
 

@@ -71,7 +71,7 @@ def test_a_kept_writer_loses_its_lease_to_another_instance(cluster: Cluster) -> 
     execute(one, "CREATE TYPE a AS INT;")
     with pytest.raises(LeaseLostError), one.command_topic.log.lease(0) as lease:
         execute(two, "CREATE TYPE b AS INT;")
-        lease.write(COMMANDS, b"{}", 0)
+        lease.write(COMMANDS, [b"{}"], 0)
     cluster.agree()
     assert types_of(one) == ["A", "B"]
 

@@ -277,7 +277,10 @@ class KafkaLog:
         return self._membership is not None
 
     def transact_all(self, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
-        """See `Log`."""
+        """See `Log`: one transaction for the members of this process, or for one writer."""
+        writer = participants[0].writer if participants else None
+        if isinstance(writer, KafkaWriter) and all(one.writer is writer for one in participants):
+            return writer.transact_all(participants)
         return transact_all(self._pool, participants)
 
     def _open_transactions(self, number: int) -> Transactions:

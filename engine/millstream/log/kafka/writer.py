@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from millstream.log.kafka.patience import Patience
-from millstream.log.kafka.transactions import Entry, Transactions, WriterContext
-from millstream.log.log import Appended, Outcome
+from millstream.log.kafka.transactions import Entry, RefusedError, Transactions, WriterContext
+from millstream.log.log import Appended, Outcome, Participant, Result
 from millstream.log.log import TopicPartition as Place
+from millstream.log.rounds import one_by_one
 from millstream.model.errors import UnavailableError
 
 
@@ -35,7 +36,7 @@ class KafkaWriter:
     def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """Durable and readable when this returns; raises UnavailableError when that is not
         known."""
-        outcome = self._transaction(None, appended, {})
+        outcome = self._transactions.carry_out([Entry(appended)])
         if outcome is not Outcome.COMMITTED:
             raise not_appended(self.identity, outcome)
 
@@ -50,21 +51,29 @@ class KafkaWriter:
         positions: Mapping[Place, int],
     ) -> Outcome:
         """Records and positions, both or neither."""
-        return self._transaction(group if positions else None, appended, positions)
+        return self._transactions.carry_out([self._entry(group, appended, positions)])
+
+    def transact_all(self, participants: Sequence[Participant[pa.Table]]) -> list[Result]:
+        """The transactions of several groups, all of this writer, as one; see `Log`."""
+        entries = [self._entry(one.group, one.appended, one.positions) for one in participants]
+        try:
+            return [self._transactions.carry_out(entries)] * len(entries)
+        except RefusedError:
+            return one_by_one(participants)
+        except Exception as error:
+            return [error] * len(entries)
 
     def close(self) -> None:
         """Give up the identity; idempotent."""
         self._transactions.close()
 
-    def _transaction(
-        self,
-        group: str | None,
-        appended: Sequence[Appended[pa.Table]],
-        positions: Mapping[Place, int],
-    ) -> Outcome:
-        name = None if group is None else self._context.namespace + group
-        credential = None if name is None else self._context.outsider(name)
-        return self._transactions.carry_out([Entry(appended, group, positions, credential)])
+    def _entry(
+        self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+    ) -> Entry:
+        if not positions:
+            return Entry(appended)
+        credential = self._context.outsider(self._context.namespace + group)
+        return Entry(appended, group, positions, credential)
 
 
 def not_appended(identity: str, outcome: Outcome) -> UnavailableError:
