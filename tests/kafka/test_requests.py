@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections import Counter
@@ -9,10 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import millstream
 from millstream.log.kafka import topics
+from millstream.log.kafka.backend import compiled_client, open_intake
+from millstream.log.kafka.client import consumer_config
+from millstream.log.kafka.intake import News
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.transactions import Entry, Transactions
 from millstream.log.log import Outcome, Participant, Topic
@@ -166,3 +171,36 @@ def test_start_positions_of_several_queries_are_one_transaction(
     assert [type(result) for result in fenced] == [FencedError] * 3
     writer.close()
     log.delete_topic(name)
+
+
+@pytest.mark.skipif(compiled_client() is None, reason="the library is not compiled")
+def test_the_leaders_of_a_new_topic_are_asked_for_when_it_is_assigned(
+    servers: str, log: KafkaLog
+) -> None:
+    """Otherwise the client asks with its next look at all topics, up to a second later."""
+    # A client has to be connected for this: the first assignment is the one that connects it.
+    names = [f"assigned-{uuid.uuid4().hex[:8]}" for _ in range(3)]
+    for result in log.create_topics([Topic(name, 2) for name in names]):
+        assert isinstance(result, Topic)
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.Logger("client", logging.DEBUG)
+    logger.addHandler(handler)
+    config = consumer_config(servers, "assigned", {})
+    intake = open_intake({**config, "debug": "metadata", "log_level": 7, "logger": logger})  # type: ignore[dict-item]
+    try:
+        for some in (names[:1], names[1:]):
+            told.clear()
+            intake.assign([TopicPartition(name, part, 0) for name in some for part in range(2)])
+            ended: set[tuple[str, int]] = set()
+            deadline = time.monotonic() + SECONDS
+            while len(ended) < 2 * len(some):
+                assert time.monotonic() < deadline
+                ended |= {place for place, piece in intake.take(0.1) if isinstance(piece, News)}
+        asked = [text for text in told if "Request metadata for 2 topic(s)" in text]
+        assert any("leader query" in text for text in asked), told
+    finally:
+        intake.close()
+        for name in names:
+            log.delete_topic(name)

@@ -9,6 +9,9 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from millstream.log.kafka import plain_producers
+from millstream.log.kafka.backend import open_batch_producer
+from millstream.log.kafka.batch_producer import BatchProducer
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.member_writer import PooledWriter
 from millstream.log.log import Appended, Outcome, Topic
@@ -86,3 +89,18 @@ def test_one_that_has_lost_its_tasks_sends_nothing_more(party: Party) -> None:
 
 def _limited(topic: str) -> Topic:
     return Topic(topic, TASKS, config={"max.message.bytes": "10000"})
+
+
+def test_the_producer_of_the_first_append_is_opened_with_the_log(
+    party: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first producer of a client without connections gets its id half a second late."""
+    opened: list[object] = []
+
+    def counted(config: Any) -> BatchProducer:
+        opened.append(config)
+        return open_batch_producer(config)
+
+    monkeypatch.setattr(plain_producers, "open_batch_producer", counted)
+    party.log("classic")
+    assert len(opened) == 1

@@ -53,7 +53,12 @@ const char *ms_name(const struct intake *in) { return kafka.name(in->client); }
 
 /* Take what comes of a partition that is not assigned yet: 0, or -1. */
 int ms_expect(struct intake *in, const char *topic, int partition) {
+    /* This asks for the leaders of a topic that is new to the client. When a partition of such a
+       topic is assigned, librdkafka (2.16) waits for its next look at all topics, up to a second. */
+    void *known = kafka.topic_new(in->client, topic, NULL);
+    if (!known) return -1;
     void *queue = kafka.queue_of(in->client, topic, partition);
+    kafka.topic_destroy(known);
     if (!queue) return -1;
     kafka.queue_forward(queue, in->queue);
     kafka.queue_destroy(queue);

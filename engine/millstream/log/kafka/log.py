@@ -120,6 +120,8 @@ class KafkaLog:
             self._appended,
             sharing().commit_seconds,
         )
+        if membership is not None:
+            self._plain.open_ahead()
         self._lock = threading.Lock()
         self._joining = threading.Lock()
         self._instance: InstanceMember | None = None

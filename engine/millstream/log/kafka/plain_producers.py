@@ -39,6 +39,11 @@ class PlainProducers:
         self._seconds = seconds
         self._idle = IdleProducers[BatchProducer]()
 
+    def open_ahead(self) -> None:
+        """Open a producer for the first append. A new one gets its id from a broker half a second
+        later if it is not connected when it asks for the first time (librdkafka 2.16)."""
+        self._idle.give_back(open_batch_producer(self._config))
+
     def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """Append the records of each partition in order; durable and readable when this returns.
         Raises StatementError for a record that is refused, UnavailableError when not all are known
