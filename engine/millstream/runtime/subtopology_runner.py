@@ -133,17 +133,25 @@ class SubTopologyRunner(Generic[Batch]):
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
         """Replay one read of one task's changelog; returns the records replayed, or None if no task
-        waits or its records have not arrived yet."""
+        waits or no records have arrived yet."""
         self.awaiting = False
-        waiting = (task for task in self.tasks.values() if task.state is TaskState.RESTORING)
-        task = next(waiting, None)
-        if task is None or self.spec.changelog is None:
+        if self.spec.changelog is None:
             return None
+        # All are asked for, so all are fetched at the same time.
+        for task in self.tasks.values():
+            if task.state is TaskState.RESTORING:
+                count = self._restore(log, reader, task, self.spec.changelog, max_records)
+                if count is not None:
+                    self.awaiting = False
+                    return count
+        return None
+
+    def _restore(
+        self, log: Log[Batch], reader: Reader[Batch], task: Task, changelog: str, max_records: int
+    ) -> int | None:
         reader.begin()
         try:
-            fetched = reader.read(
-                self.spec.changelog, task.id.partition, task.restored, max_records
-            )
+            fetched = reader.read(changelog, task.id.partition, task.restored, max_records)
         except CorruptionError:
             # An earlier owner may truncate behind its last snapshot only now.
             if self._skip_truncated(log, task):

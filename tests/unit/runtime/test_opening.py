@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 
+from millstream.log.log import Fetched, Reader, TopicPartition
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryState
-from tests.unit.runtime.queries import COUNT, SETTINGS, Bench
+from millstream.runtime.tasks import TaskState
+from tests.unit.runtime.queries import COUNT, LONE, SETTINGS, Bench
 
 TASKS = 4
 
@@ -68,3 +70,51 @@ def test_opening_asks_once_for_all_tasks(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.pop("written_end") == TASKS
     assert found == {"writer": 1, "describe": 1, "positions": 1, "written_ends": 1}
     assert bench.status().metrics.opened == 1
+
+
+class Awaited:
+    """A reader for which the records of a partition arrive after the first read of it."""
+
+    def __init__(self, inner: Reader[Any]) -> None:
+        self.inner = inner
+        self.asked: list[int] = []
+
+    def begin(self, together: Collection[TopicPartition] = ()) -> None:
+        self.inner.begin(together)
+
+    def read(
+        self, topic: str, partition: int, offset: int, limit: int, before: int | None = None
+    ) -> Fetched[Any]:
+        if partition not in self.asked:
+            self.asked.append(partition)
+            return Fetched(topic, partition, (), 0, offset, False, awaited=True)
+        return self.inner.read(topic, partition, offset, limit, before)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def test_the_changelogs_of_all_tasks_are_fetched_at_once() -> None:
+    """They came one after another, each after a wait for a fetch."""
+    bench = Bench(partitions=3)
+    bench.query([(LONE, bench.executor(LONE))])
+    for partition in range(3):
+        bench.send(1, 2, partition=partition)
+    bench.rest()
+    bench.instance.remove_query("Q", bench.now)
+    readers: list[Awaited] = []
+    right = bench.log.reader
+
+    def reader(*, alone: bool = False) -> Any:
+        if not alone:
+            return right()
+        readers.append(Awaited(right(alone=True)))
+        return readers[-1]
+
+    bench.log.reader = reader  # type: ignore[method-assign]
+    bench.query([(LONE, bench.executor(LONE))])
+    while not readers:
+        bench.steps(1)
+    assert readers[0].asked == [0, 1, 2]
+    bench.rest()
+    assert all(task.state is TaskState.RUNNING for task in bench.instance.tasks("Q"))
