@@ -38,6 +38,9 @@ INSTANCE = {
     "group_protocol": ("group.protocol", "consumer", "consumer"),
     "session_timeout_ms": ("session.timeout.ms", "6000", 6_000),
     "standby_replicas": ("num.standby.replicas", "2", 2),
+    "acceptable_recovery_lag": ("acceptable.recovery.lag", "0", 0),
+    "max_warmup_replicas": ("max.warmup.replicas", "4", 4),
+    "probing_rebalance_interval_ms": ("probing.rebalance.interval.ms", "600000", 600_000),
 }
 
 

@@ -94,6 +94,10 @@ class GuardedReplica:
         if partition in self.host.opened.get(self.job, ()):
             self.world.found.append(f"host {self.host.number}: both hold {self.job}_{partition}")
 
+    def position(self, partition: int) -> int:
+        self.world.effect("replica.position")
+        return self.inner.position(partition)
+
     def open(self, partition: int) -> int:
         self._at("open", partition)
         return self.inner.open(partition)
@@ -202,6 +206,8 @@ class FollowingWorld(World):
     def _side(self, host: Follower, side: str) -> None:
         host.sides.append(side)
         restoration = host.restoration
+        if restoration is not None:
+            self._check_left(host, restoration)
         if restoration is not None and side == "restore":
             if not self.calm and self.rnd.random() < OTHER_STANDBYS:
                 restoration.standby(QUERY, self.standbys())
@@ -211,6 +217,13 @@ class FollowingWorld(World):
         elif restoration is not None:
             self._process(host, restoration)
         host.sides.pop()
+
+    def _check_left(self, host: Follower, restoration: Restoration[Any]) -> None:
+        """State that is not used does not go beyond what is on the disk."""
+        for partition, position in restoration.left(QUERY).items():
+            saved = sum(disk.saved.get(partition, (0, {}))[0] for disk in host.disks)
+            if position > saved:
+                self.found.append(f"host {host.number} claims {position} of {partition}: {saved}")
 
     def _process(self, host: Follower, restoration: Restoration[Any]) -> None:
         if host.instance is not None:

@@ -52,6 +52,18 @@ class Clearing(Restoration[Any]):
         return super()._clear_left(query, now)
 
 
+class Remembering(Restoration[Any]):
+    """Says of unused state what was once true of it."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.once: dict[int, int] = {}
+
+    def left(self, query_id: str) -> dict[int, int]:
+        self.once |= super().left(query_id)
+        return self.once
+
+
 class Trusting(QueryRunner[Any]):
     """Assumes that granted state is complete and replays nothing itself."""
 
@@ -114,6 +126,7 @@ FOLLOWING_MUTANTS: dict[str, FollowingMutant] = {
     "granted while followed": WithRestoration(Generous),
     "standing by for what is processed": WithRestoration(Rejoining),
     "cleared while processed": WithRestoration(Clearing),
+    "unused state claimed although it is gone": WithRestoration(Remembering),
     "granted taken for complete": WithTrust(),
     "replica skips records": WithReplica(RashExecutor),
     "replica stores positions before rows": WithReplica(AheadReplica),

@@ -90,6 +90,10 @@ class PureExecutor:
         self.to_write: dict[int, list[int]] = {}
         self.last = Snapshots()
 
+    def position(self, partition: int) -> int:
+        position, _ = self.disk.saved.get(partition, (0, {}))
+        return position
+
     def open(self, partition: int) -> int:
         position, rows = self.disk.saved.get(partition, (0, {}))
         self.state[partition] = dict(rows)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+
 from millstream.cluster.cluster import CLIENT_IDENTITY, Cluster
-from millstream.cluster.metadata import HostedPartitions, assigned_standbys, owner
+from millstream.cluster.copies import copies
+from millstream.cluster.metadata import HostedPartitions, InstanceMetadata
 from millstream.cluster.sharing import MembershipThread, join_peers
+from millstream.cluster.standby_tasks import Partitions, StandbyTasks
+from millstream.log.assignment.group_assignment import Copies
 from millstream.model.settings import InstanceSettings
-from millstream.runtime.following import Role
+from millstream.runtime.following import Progress, Role
 from millstream.runtime.tasks import TaskState
 
 
-def join_service(cluster: Cluster, settings: InstanceSettings) -> MembershipThread:
+def join_service(
+    cluster: Cluster,
+    settings: InstanceSettings,
+    warmups: Callable[[], Partitions],
+    rack: str = "",
+) -> MembershipThread:
     """Publish this instance to its peers and accept their reads. If it dies, they abort its open
-    transactions."""
+    transactions. `warmups`: returns the tasks, by query, whose state is to be brought up to date
+    here. `rack`: where it runs; standby tasks are in other racks than their task, if possible."""
     name = settings.instance_id or cluster.incarnation
     membership = join_peers(
         cluster,
@@ -22,11 +34,13 @@ def join_service(cluster: Cluster, settings: InstanceSettings) -> MembershipThre
         writers=lambda: writer_identities(cluster),
         incarnation=cluster.incarnation,
         session_ms=settings.session_timeout_ms,
+        rack=rack,
     )
-    if settings.standby_replicas:
-        membership.on_heartbeat = lambda: update_standbys(
-            cluster, membership, name, settings.standby_replicas
-        )
+    restoring = cluster.registry.restoring
+    if restoring is not None:
+        membership.on_heartbeat = StandbyTasks(
+            restoring, membership, name, settings.standby_replicas, warmups
+        ).update
     cluster.on_start.append(membership.start)
     return membership
 
@@ -34,20 +48,50 @@ def join_service(cluster: Cluster, settings: InstanceSettings) -> MembershipThre
 def hosted_partitions(cluster: Cluster, query_id: str) -> HostedPartitions:
     """The partitions of a query whose state is on this instance."""
     tasks = cluster.registry.runtime.tasks(query_id)
+    positions = Counter[int]()
+    for task in tasks:
+        positions[task.id.partition] += task.position
     opening = {task.id.partition: 0 for task in tasks if task.state is TaskState.RESTORING}
     active = frozenset(task.id.partition for task in tasks) - opening.keys()
-    standby, restoring_percent = _restore_progress(cluster, query_id)
+    following = _following(cluster, query_id)
+    for progress in following:
+        positions[progress.task.partition] += progress.position
+    for partition, position in _left(cluster, query_id).items():
+        positions.setdefault(partition, position)
+    standby, restoring_percent = _restore_progress(following)
     inactive = {partition: lag for partition, lag in standby.items() if partition not in active}
-    return HostedPartitions(active, inactive, {**restoring_percent, **opening})
+    return HostedPartitions(active, inactive, {**restoring_percent, **opening}, positions)
 
 
-def _restore_progress(cluster: Cluster, query_id: str) -> tuple[dict[int, int], dict[int, int]]:
+def copies_of(cluster: Cluster, membership: MembershipThread, members: Collection[str]) -> Copies:
+    """Where the members have the state of tasks, as this instance has read it last. Makes no
+    request."""
+    restoring = cluster.registry.restoring
+    hosted = {
+        name: hosted_partitions(cluster, name) for name in list(cluster.registry.catalog.queries)
+    }
+    own = InstanceMetadata("", cluster.incarnation, queries=hosted)
+    peers = [view.metadata for view in (*membership.live, *membership.expired)]
+    stateful = [name for name in hosted if restoring is not None and restoring.partitions(name)]
+    return copies([own, *peers], stateful, members)
+
+
+def _left(cluster: Cluster, query_id: str) -> Mapping[int, int]:
+    restoring = cluster.registry.restoring
+    return {} if restoring is None else restoring.left(query_id)
+
+
+def _following(cluster: Cluster, query_id: str) -> list[Progress]:
+    restoring = cluster.registry.restoring
+    found = restoring.progress() if restoring is not None else ()
+    return [progress for progress in found if progress.query_id == query_id]
+
+
+def _restore_progress(following: Collection[Progress]) -> tuple[dict[int, int], dict[int, int]]:
     """The lag of each standby task, and the restored percentage of each task in restoration."""
     standby: dict[int, int] = {}
     restoring_percent: dict[int, int] = {}
-    for progress in cluster.registry.restoring.progress() if cluster.registry.restoring else ():
-        if progress.query_id != query_id:
-            continue
+    for progress in following:
         partition = progress.task.partition
         if progress.role is Role.STANDBY:
             standby[partition] = max(progress.lag, standby.get(partition, 0))
@@ -55,26 +99,6 @@ def _restore_progress(cluster: Cluster, query_id: str) -> tuple[dict[int, int], 
             percent = 100 * progress.position // max(1, progress.target)
             restoring_percent[partition] = min(percent, 99, restoring_percent.get(partition, 99))
     return standby, restoring_percent
-
-
-def update_standbys(
-    cluster: Cluster, membership: MembershipThread, name: str, replicas: int
-) -> None:
-    """Maintain the standby tasks that are assigned to this instance, given the live instances and
-    the owners of partitions."""
-    restoring = cluster.registry.restoring
-    if restoring is None:
-        return
-    live, metadata = membership.instances(), membership.metadata()
-    for query_id, own in metadata.queries.items():
-        wanted = set()
-        for partition in range(restoring.partitions(query_id)):
-            peer = owner(membership.live, query_id, partition)
-            local = partition in own.active or partition in own.restoring
-            owner_name = name if local else None if peer is None else peer.instance
-            if name in assigned_standbys(query_id, partition, replicas, live, owner_name):
-                wanted.add(partition)
-        restoring.standby(query_id, frozenset(wanted))
 
 
 def writer_identities(cluster: Cluster) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +19,14 @@ class HostedPartitions:
 
     `active`: partitions of open tasks, ready to be read. `standby`: the lag in records of each
     standby task. `restoring`: the restored percentage of each partition that is not ready yet.
+    `positions`: how far the state of each of them is on the changelogs, together, and state that is
+    there and not used. A change of these alone is not published before the next heartbeat is due.
     """
 
     active: frozenset[int] = frozenset()
     standby: Mapping[int, int] = field(default_factory=dict)
     restoring: Mapping[int, int] = field(default_factory=dict)
+    positions: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
 NO_PARTITIONS = HostedPartitions()
@@ -35,7 +39,8 @@ class InstanceMetadata:
     `instance`: its name, which survives restarts. `incarnation`: the id of one start. `address`:
     host:port of its exchange, "" if it has none. `queries`: the partitions that it hosts, by query
     id. `writers`: the identities of its transactional writers. `host`: "name:port" of its HTTP
-    server, "" if it has none. `states`: the state of each query there, as names of `QueryState`.
+    server, "" if it has none. `rack`: where it runs, "" if that was not configured. `states`: the
+    state of each query there, as names of `QueryState`.
     `published_at`: the time on its own monotonic clock (ms), by which it recognises how much of the
     topic it has read.
     """
@@ -48,6 +53,7 @@ class InstanceMetadata:
     published_at: int = 0
     host: str = ""
     states: Mapping[str, str] = field(default_factory=dict)
+    rack: str = ""
 
     def hosted(self, query_id: str) -> HostedPartitions:
         """The partitions of a query that it hosts."""
@@ -76,6 +82,7 @@ def encode_metadata(metadata: InstanceMetadata) -> bytes:
             "active": sorted(held.active),
             "standby": {str(p): lag for p, lag in sorted(held.standby.items())},
             "restoring": {str(p): percent for p, percent in sorted(held.restoring.items())},
+            "positions": {str(p): position for p, position in sorted(held.positions.items())},
         }
         for query_id, held in sorted(metadata.queries.items())
     }
@@ -89,6 +96,7 @@ def encode_metadata(metadata: InstanceMetadata) -> bytes:
         "at": metadata.published_at,
         "host": metadata.host,
         "states": dict(sorted(metadata.states.items())),
+        "rack": metadata.rack,
     }
     return json.dumps(entry).encode()
 
@@ -110,6 +118,7 @@ def decode_metadata(value: bytes) -> InstanceMetadata | None:
             int(entry["at"]),
             str(entry.get("host", "")),
             {str(query_id): str(state) for query_id, state in entry.get("states", {}).items()},
+            str(entry.get("rack", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -118,7 +127,10 @@ def decode_metadata(value: bytes) -> InstanceMetadata | None:
 def _decode_partitions(entry: Mapping[str, Any]) -> HostedPartitions:
     standby = {int(p): int(lag) for p, lag in entry["standby"].items()}
     restoring = {int(p): int(percent) for p, percent in entry["restoring"].items()}
-    return HostedPartitions(frozenset(int(p) for p in entry["active"]), standby, restoring)
+    positions = {int(p): int(position) for p, position in entry.get("positions", {}).items()}
+    return HostedPartitions(
+        frozenset(int(p) for p in entry["active"]), standby, restoring, positions
+    )
 
 
 def updated_view(
@@ -157,12 +169,27 @@ def standbys(
 
 
 def assigned_standbys(
-    query_id: str, partition: int, replicas: int, live: Collection[str], owner: str | None
+    query_id: str,
+    partition: int,
+    replicas: int,
+    live: Collection[str],
+    owner: str | None,
+    racks: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
     """The instances that must host a standby task of a partition: `replicas` of the `live` ones
-    without its owner. Every instance computes the same assignment, and a change of membership moves
-    few standbys."""
-    return rendezvous(f"{query_id}/{partition}", set(live) - {owner or ""})[:replicas]
+    without its owner, in racks in which it is not yet as long as there are any. Every instance
+    computes the same assignment, and a change of membership moves few standbys. `racks`: by
+    instance."""
+    left = list(rendezvous(f"{query_id}/{partition}", set(live) - {owner or ""}))
+    rack_of = racks or {}
+    used = Counter([rack_of.get(owner, "")] if owner else ())
+    chosen: list[str] = []
+    while left and len(chosen) < replicas:
+        found = min(left, key=lambda name: used[rack_of.get(name, "")])
+        used[rack_of.get(found, "")] += 1
+        left.remove(found)
+        chosen.append(found)
+    return tuple(chosen)
 
 
 def rendezvous(what: str, among: Iterable[str]) -> tuple[str, ...]:

@@ -41,10 +41,12 @@ class MembershipThread:
         membership: PeerMembership,
         metadata: Callable[[], InstanceMetadata],
         clock: Callable[[], int] = monotonic_ms,
+        rack: str = "",
     ) -> None:
-        """`metadata`: returns the current metadata of this instance."""
+        """`metadata`: returns the current metadata of this instance. `rack`: where it runs."""
         self._membership = membership
         self.metadata = metadata
+        self.rack = rack
         self._clock = clock
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -114,6 +116,7 @@ def join_peers(
     writers: Callable[[], tuple[str, ...]],
     incarnation: str = "",
     session_ms: int = SESSION_MS,
+    rack: str = "",
 ) -> MembershipThread:
     """Make this process an instance of its service. The caller starts the returned thread;
     `Engine.close` stops it.
@@ -153,9 +156,10 @@ def join_peers(
             writers(),
             host=cluster.host_info.host,
             states=cluster.registry.states(),
+            rack=rack,
         )
 
-    membership = MembershipThread(peers, metadata)
+    membership = MembershipThread(peers, metadata, rack=rack)
     cluster.routing = Router(
         hosted, lambda: membership.live, exchange.fetch, exchange.send, incarnation
     )

@@ -32,6 +32,11 @@ class DuckReplica:
         self._written: dict[int, int] = {}
         self._restored = 0
 
+    def position(self, partition: int) -> int:
+        """See `runtime.ports.Replica`."""
+        found = self._session.position(partition)
+        return 0 if found is None else found.at
+
     def open(self, partition: int) -> int:
         """See `runtime.ports.Replica`."""
         position = self._session.position(partition)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from millstream.model import refusals
 from millstream.model.listener import InternalListener
@@ -27,17 +27,19 @@ OF_INSTANCE = {
     "num.standby.replicas": "standby_replicas",
     "session.timeout.ms": "session_timeout_ms",
     "group.protocol": "group_protocol",
+    "acceptable.recovery.lag": "acceptable_recovery_lag",
+    "max.warmup.replicas": "max_warmup_replicas",
+    "probing.rebalance.interval.ms": "probing_rebalance_interval_ms",
 }
 """Properties of Kafka Streams that count for a whole instance, and the settings that they are."""
 OF_SHARING = OF_INSTANCE.keys() - {"num.stream.threads"}
 """Those for instances that share a log."""
-_RACKS = "which instance gets a task does not depend on racks"
+_FROM_ZERO = {"num.standby.replicas", "acceptable.recovery.lag", "max.warmup.replicas"}
+_RACKS = (
+    "a task goes to an instance that has its state, in whatever rack; its standby tasks go to "
+    "other racks, by client.rack among the settings of the Kafka client"
+)
 UNSUPPORTED = {
-    "acceptable.recovery.lag": "a task moves to an instance however old its copy of the state is, "
-    "and is processed when that is restored",
-    "max.warmup.replicas": "a task moves before its state is restored, without a warm-up replica; "
-    "num.standby.replicas keeps copies",
-    "probing.rebalance.interval.ms": "without warm-up replicas there is nothing to probe for",
     "rack.aware.assignment.non_overlap_cost": _RACKS,
     "rack.aware.assignment.strategy": _RACKS,
     "rack.aware.assignment.tags": _RACKS,
@@ -56,6 +58,13 @@ class InstanceSettings:
     "consumer" (KIP-848, where the brokers set the timeout); the same for all instances.
     `standby_replicas`: how many other instances keep a copy of each task's state. `listener`: where
     it answers pull queries for the others.
+
+    A task with state moves to an instance whose copy lacks `acceptable_recovery_lag` records of the
+    changelog at most; there is about one for each commit. Other copies are brought up to date
+    first, `max_warmup_replicas` at a time in the whole service, and looked at every
+    `probing_rebalance_interval_ms`; with `max_warmup_replicas` 0, a task moves without. A killed
+    instance's task goes to the best copy there is. The same on all instances: the one that assigns
+    the tasks uses its own.
     """
 
     instance_id: str = ""
@@ -63,6 +72,9 @@ class InstanceSettings:
     session_timeout_ms: int = 10_000
     standby_replicas: int = 0
     listener: InternalListener = field(default_factory=InternalListener)
+    acceptable_recovery_lag: int = 100
+    max_warmup_replicas: int = 2
+    probing_rebalance_interval_ms: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +175,16 @@ def shared_settings(
         canonical, value = canonical_name(name), str(text).strip()
         base = given or InstanceSettings()
         match canonical:
-            case "num.standby.replicas":
-                given = replace(base, standby_replicas=_number(canonical, value, least=0))
-            case "session.timeout.ms":
-                given = replace(base, session_timeout_ms=_number(canonical, value, least=1))
             case "group.protocol":
                 allowed = "classic, consumer"
                 if value.lower() not in ("classic", "consumer"):
                     raise refusals.SETTING_VALUE(value=value, known=canonical, allowed=allowed)
                 consumer = value.lower() == "consumer"
                 given = replace(base, group_protocol="consumer" if consumer else "classic")
+            case _ if canonical in OF_SHARING:
+                least = 0 if canonical in _FROM_ZERO else 1
+                number: Any = _number(canonical, value, least=least)
+                given = replace(base, **{OF_INSTANCE[canonical]: number})
     return given
 
 

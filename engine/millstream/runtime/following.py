@@ -167,6 +167,9 @@ class Followed(Generic[Batch]):
     """The number of records replayed by all its followers."""
     left: dict[int, int] = field(default_factory=dict)
     """Since when a partition is unused here; partitions without state are left out."""
+    kept: dict[int, int] = field(default_factory=dict)
+    """How far the state of unused partitions is on the changelogs, as far as it was read. Replaced,
+    never changed."""
     cleared: frozenset[int] = frozenset()
     """The partitions that were unused so long that their state is removed."""
 
@@ -208,6 +211,7 @@ class Followed(Generic[Batch]):
         free = partitions - self.ownership.following
         self.ownership = self.ownership.taken(free)
         self.starting -= free
+        self.forget_kept(free)
         return bool(free)
 
     def note_left(self, now: int) -> None:
@@ -217,6 +221,16 @@ class Followed(Generic[Batch]):
         unused = frozenset(filter(self.has_state, range(self.partitions))) - used
         self.cleared &= unused
         self.left = {p: self.left.get(p, now) for p in sorted(unused - self.cleared)}
+
+    def forget_kept(self, partitions: frozenset[int]) -> None:
+        """Their state is used, or removed."""
+        self.kept = {p: at for p, at in self.kept.items() if p not in partitions}
+
+    def stored_position(self, partition: int) -> int:
+        """How far the state of a partition is on the changelogs, together."""
+        return sum(
+            spec.replica.position(partition) for spec in self.specs if partition < spec.partitions
+        )
 
     @property
     def partitions(self) -> int:

@@ -123,6 +123,10 @@ class Replica(Protocol[Batch]):
     ```
     """
 
+    def position(self, partition: int) -> int:
+        """How far the stored state of a partition is on its changelog; 0 without any. Changes
+        nothing, and may be called at any time."""
+
     def open(self, partition: int) -> int:
         """See `Executor`; nothing stays open in the store when this returns."""
 

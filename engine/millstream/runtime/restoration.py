@@ -54,6 +54,8 @@ class Restoration(Generic[Batch]):
         """The changelogs that were followed when the last step ended without progress."""
         self._dropped = False
         self._lags_at = 0
+        self._left_asked = False
+        """Whether `left` was called."""
 
     # ---- what others say and ask --------------------------------------------------------------
 
@@ -99,6 +101,14 @@ class Restoration(Generic[Batch]):
         """How many partitions of a query have state; 0 where it has none or is not registered."""
         query = self._queries.get(query_id)
         return 0 if query is None else query.partitions
+
+    def left(self, query_id: str) -> dict[int, int]:
+        """The positions of state that is here and not used, by partition. It is read by the first
+        step after the first call."""
+        self._left_asked = True
+        query = self._queries.get(query_id)
+        kept = {} if query is None else query.kept
+        return {partition: position for partition, position in kept.items() if position}
 
     def ready(self, query_id: str) -> frozenset[int]:
         """The followed partitions whose state is nearly up to date."""
@@ -195,6 +205,7 @@ class Restoration(Generic[Batch]):
             missing = query.wanted - query.ownership.following
             opening = frozenset(sorted(missing & starting or missing)[:_OPENED_TOGETHER])
             query.ownership = query.ownership.followed(opening)
+            query.forget_kept(opening)
         if gone:
             query.drop(gone)
             self._dropped = True
@@ -202,7 +213,7 @@ class Restoration(Generic[Batch]):
             query.open(opening, starting, self._log, now)
         query.assign(starting, self._log, now)
         handed = self._hand_over(query)
-        cleared = self._clear_left(query, now)
+        cleared = self._clear_left(query, now) or self._read_left(query)
         return Moved.ON if gone or opening or handed or cleared else Moved.NOT
 
     def _clear_left(self, query: Followed[Batch], now: int) -> bool:
@@ -220,6 +231,22 @@ class Restoration(Generic[Batch]):
         with self._lock:
             query.ownership = query.ownership.stopped(held)
             query.cleared |= held
+            query.forget_kept(held)
+        return bool(held)
+
+    def _read_left(self, query: Followed[Batch]) -> bool:
+        """Read how far the state of some unused partitions is, if anyone asks for it; returns
+        whether there were any. They are held meanwhile."""
+        if not self._left_asked:
+            return False
+        with self._lock:
+            unread = sorted(query.left.keys() - query.kept.keys() - query.ownership.processing)
+            held = frozenset(unread[:_OPENED_TOGETHER]) - query.starting
+            query.ownership = query.ownership.followed(held)
+        found = {partition: query.stored_position(partition) for partition in sorted(held)}
+        with self._lock:
+            query.ownership = query.ownership.stopped(held)
+            query.kept = query.kept | found
         return bool(held)
 
     def _hand_over(self, query: Followed[Batch]) -> bool:

@@ -240,11 +240,13 @@ class SubTopologyMetrics:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task: its state, and how many records it has yet to replay."""
+    """One task: its state, and how many records it has yet to replay. `position`: the position of
+    its state on the changelog, 0 without one."""
 
     id: TaskId
     state: TaskState
     to_restore: int
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def status_of(execution: QueryRunner[Batch], ends: Mapping[TopicPartition, int])
 def tasks_of(execution: QueryRunner[Batch]) -> tuple[TaskStatus, ...]:
     """The tasks of a query that are open here."""
     return tuple(
-        TaskStatus(task.id, task.state, _to_restore(task))
+        TaskStatus(task.id, task.state, _to_restore(task), task.restored)
         for runner in execution.runners
         for task in tuple(runner.tasks.values())
     )

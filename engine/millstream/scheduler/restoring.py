@@ -115,6 +115,10 @@ class Restoring:
         """See `Restoration.partitions`."""
         return self._restoration.partitions(query_id)
 
+    def left(self, query_id: str) -> dict[int, int]:
+        """See `Restoration.left`."""
+        return self._restoration.left(query_id)
+
     def ready(self, query_id: str) -> frozenset[int]:
         """See `Restoration.ready`."""
         return self._restoration.ready(query_id)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from millstream.cluster.joining import join_service
+from millstream.cluster.joining import copies_of, join_service
 from millstream.cluster.sharing import MembershipThread
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
 from millstream.history.from_kafka import FromKafka
+from millstream.log.assignment.group_assignment import Copies, Limits
 from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.naming import namespace_of
@@ -51,11 +52,19 @@ def open_kafka_engine(
     catalogue = with_functions(builtin_catalogue(), functions)
     sharing = sharing or InstanceSettings()
     joined: list[MembershipThread] = []
+
+    def copies(members: Collection[str]) -> Copies:
+        # While the commands are replayed, this process may be a member, and even the leader.
+        return copies_of(engine.cluster, joined[0], members) if joined else Copies(None)
+
     membership = Membership(
         sharing.instance_id,
         sharing.group_protocol,
         sharing.session_timeout_ms,
         superseded=lambda: any(one.superseded for one in joined),
+        copies=copies,
+        limits=Limits(sharing.acceptable_recovery_lag, sharing.max_warmup_replicas),
+        probing_ms=sharing.probing_rebalance_interval_ms,
     )
     with ExitStack() as failed:
         log = KafkaLog(servers, namespace=namespace, settings=client, membership=membership)
@@ -72,7 +81,8 @@ def open_kafka_engine(
             log, store, settings, clock, catalogue, incarnation=membership.incarnation
         )
         failed.callback(engine.close)
-        joined.append(join_service(engine.cluster, sharing))
+        rack = (client or {}).get("client.rack", "")
+        joined.append(join_service(engine.cluster, sharing, log.warmups, rack))
         failed.pop_all()
     engine.cluster.host_info.cluster_id = log.cluster_id()
     engine.metrics.files = {} if state == MEMORY else {"state": state}

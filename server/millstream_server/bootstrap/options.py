@@ -68,6 +68,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("ksql.advertised.listener", _T, "", "host:port where they find it, if another one."),
     Option("millstream.instances.token", _X, "", "By which instances know each other."),
     Option("num.standby.replicas", _N, "0", "Other instances that keep a copy of state.", 100),
+    Option("acceptable.recovery.lag", _N, "100", "Records a copy lacks that counts.", 1 << 53),
+    Option("max.warmup.replicas", _N, "2", "Copies made at a time for tasks to move.", 1000),
+    Option("probing.rebalance.interval.ms", _C, "2000", "How often they are looked at.", 864e5),
     Option("session.timeout.ms", _C, "10000", "Until others take over what is silent.", 1_800_000),
     Option("group.protocol", _T, "classic", "classic, or consumer (KIP-848)."),
     Option("millstream.instance.id", _T, "", "A name that the instance keeps over restarts."),
@@ -148,6 +151,9 @@ OPTIONS: tuple[Option, ...] = (
 BY_NAME = {option.name: option for option in OPTIONS}
 ON_KAFKA_ONLY = (
     "num.standby.replicas",
+    "acceptable.recovery.lag",
+    "max.warmup.replicas",
+    "probing.rebalance.interval.ms",
     "session.timeout.ms",
     "group.protocol",
     "millstream.instance.id",
@@ -157,7 +163,6 @@ ON_KAFKA_ONLY = (
 """Settings of instances that share a service."""
 WITHOUT_EFFECT = frozenset(
     (
-        "acceptable.recovery.lag",
         "enable.fips",
         "ksql.client.ip_port.configuration.enabled",
         "ksql.deployment.type",
@@ -180,9 +185,7 @@ WITHOUT_EFFECT = frozenset(
         "ksql.server.install.dir",
         "ksql.server.websockets.num.threads",
         "ksql.verticle.instances",
-        "max.warmup.replicas",
         "poll.ms",
-        "probing.rebalance.interval.ms",
         "query.stream.disconnect.check",
         "rack.aware.assignment.non_overlap_cost",
         "rack.aware.assignment.strategy",

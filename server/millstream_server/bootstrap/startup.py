@@ -108,6 +108,9 @@ def instance_settings(config: ServerConfig) -> InstanceSettings:
         group_protocol="consumer" if config.text("group.protocol") == "consumer" else "classic",
         session_timeout_ms=config.count("session.timeout.ms"),
         standby_replicas=config.count("num.standby.replicas"),
+        acceptable_recovery_lag=config.count("acceptable.recovery.lag"),
+        max_warmup_replicas=config.count("max.warmup.replicas"),
+        probing_rebalance_interval_ms=config.count("probing.rebalance.interval.ms"),
         listener=_listener(config),
     )
 

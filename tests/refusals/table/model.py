@@ -83,11 +83,13 @@ ROWS = (
         {"name": "ksql.streams.num.standby.replicas"},
     ),
     Refused(
-        "SET «'probing.rebalance.interval.ms'»='1';",
+        "SET «'rack.aware.assignment.tags'»='zone';",
         "model.SETTING_UNSUPPORTED",
         {
-            "name": "probing.rebalance.interval.ms",
-            "reason": "without warm-up replicas there is nothing to probe for",
+            "name": "rack.aware.assignment.tags",
+            "reason": "a task goes to an instance that has its state, in whatever rack; its "
+            "standby tasks go to other racks, by client.rack among the settings of the Kafka "
+            "client",
         },
     ),
     Refused(

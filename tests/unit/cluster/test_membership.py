@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -62,9 +64,29 @@ def view(*active: int) -> InstanceMetadata:
 
 
 def test_metadata_is_read_back_as_it_was_written() -> None:
-    held = HostedPartitions(frozenset({0, 2}), {1: 17}, {3: 84})
-    metadata = holding("north", held, ("w1", "w2"))
-    assert decode_metadata(encode_metadata(metadata)) == metadata
+    held = HostedPartitions(frozenset({0, 2}), {1: 17}, {3: 84}, {0: 5, 1: 9})
+    metadata = replace(holding("north", held, ("w1", "w2")), rack="r1")
+    read = decode_metadata(encode_metadata(metadata))
+    assert read is not None
+    assert read == metadata
+    assert read.hosted("CTAS_T_1").positions == held.positions
+
+
+def test_metadata_of_an_earlier_version_is_read() -> None:
+    metadata = holding("north", HostedPartitions(frozenset({0})))
+    entry = json.loads(encode_metadata(metadata))
+    del entry["rack"], entry["queries"]["CTAS_T_1"]["positions"]
+    assert decode_metadata(json.dumps(entry).encode()) == metadata
+
+
+def test_a_position_alone_waits_for_the_next_heartbeat(log: Log[pa.Table]) -> None:
+    north = peers(log, "north")
+    first, second = (
+        holding("north", HostedPartitions(frozenset({0}), positions={0: at})) for at in (1, 2)
+    )
+    assert north.publish(first, 0)
+    assert not north.publish(second, 500)
+    assert north.publish(second, 1000)
 
 
 def test_an_incarnation_is_superseded_by_a_later_one_of_its_name(log: Log[pa.Table]) -> None:

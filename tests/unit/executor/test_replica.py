@@ -112,6 +112,13 @@ class Bench:
         cursor.close()
         return rows
 
+    def stored(self, store: int) -> list[Any]:
+        """The stored positions."""
+        cursor = self.stores[store].cursor()
+        found = cursor.sql('FROM state.main."$positions" ORDER BY ALL').fetchall()
+        cursor.close()
+        return found
+
     def close(self) -> None:
         for store in self.stores:
             store.close()
@@ -198,6 +205,18 @@ def test_an_open_transaction_of_the_executor_does_not_meet_the_replica(bench: Be
     assert replica.open(1) == position
     assert {row[0] for rows in bench.rows(1).values() for row in rows} == {0, 1}
     executor.close()
+    replica.close()
+
+
+def test_how_far_the_stored_state_is_changes_nothing(bench: Bench) -> None:
+    bench.send(30, 1)
+    bench.process(0)
+    replica = bench.replica(1)
+    before = bench.stored(1)
+    assert replica.position(1) == 0
+    assert bench.stored(1) == before == []
+    position = restore(bench, replica)
+    assert replica.position(1) == position > 0
     replica.close()
 
 

@@ -94,6 +94,37 @@ def test_without_an_up_to_date_copy_the_nearest_one_is_taken() -> None:
     assert wanted.targets == {("q", 0): "b"}
 
 
+def test_of_two_copies_that_are_up_to_date_the_better_one_takes_over() -> None:
+    """Also if the other member has fewer tasks."""
+    current = {("q", 0): "gone", ("q", 1): "b"}
+    copies = Copies({"q"}, {("q", 0): {"a": 3, "b": 2}})
+    wanted = balanced(current, ["a", "b"], {"q": 2}, copies, Limits(acceptable_lag=2))
+    assert wanted.targets == {("q", 0): "b", ("q", 1): "b"}
+    assert wanted.warmups == {("q", 0): "a"}
+
+
+def test_where_it_is_not_known_which_queries_have_state_no_task_leaves_its_member() -> None:
+    current = {("q", p): "a" for p in range(4)} | {("r", 0): "gone"}
+    wanted = balanced(current, ["a", "b"], {"q": 4, "r": 1}, Copies(None), CAREFUL)
+    assert wanted.targets == {**current, ("r", 0): "b"}
+
+
+def test_of_several_copies_that_are_up_to_date_the_best_one_moves() -> None:
+    """So a task that is taken over stays where its copy is complete."""
+    current = {("q", 0): "a", ("q", 1): "a", ("q", 2): "a", ("q", 3): "gone"}
+    lags = {("q", 0): {"b": 0}, ("q", 1): {"b": 2}, ("q", 3): {"a": 0, "b": 3}}
+    wanted = balanced(current, ["a", "b"], {"q": 4}, Copies({"q"}, lags), CAREFUL)
+    assert wanted.targets == {("q", 0): "b", ("q", 1): "b", ("q", 2): "a", ("q", 3): "a"}
+
+
+def test_a_task_without_state_yet_moves_at_once() -> None:
+    current = {("q", p): "a" for p in range(4)}
+    copies = Copies({"q"}, empty={("q", 2)})
+    wanted = balanced(current, ["a", "b"], {"q": 4}, copies, CAREFUL)
+    assert wanted.targets == {**current, ("q", 2): "b"}
+    assert wanted.warmups == {("q", 3): "b"}
+
+
 def test_a_query_goes_to_members_that_run_it() -> None:
     current = {("q", 0): "a", ("q", 1): NOBODY, ("r", 0): "a", ("r", 1): NOBODY, ("s", 0): "a"}
     joined = {"q": ["b"], "r": ["a", "b"]}

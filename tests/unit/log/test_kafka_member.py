@@ -11,6 +11,7 @@ from millstream.log.kafka import instance_member as module
 from millstream.log.kafka.assignment_topic import AssignmentTopic
 from millstream.log.kafka.instance_member import InstanceMember
 from millstream.log.kafka.member import KafkaMember, MemberContext
+from millstream.log.kafka.name_dispute import NameDispute
 from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.log import Fetched, Reader
@@ -92,9 +93,9 @@ def test_a_client_that_breaks_down_is_replaced(monkeypatch: pytest.MonkeyPatch) 
         "members",
         topic,
         lambda seated, credential: pytest.fail("nothing is claimed"),
-        NotLeading(),
-        lambda: False,
-        lambda group: None,  # type: ignore[arg-type]
+        NotLeading(),  # type: ignore[arg-type]
+        NameDispute("", "process", lambda: False),
+        lambda group: None,
     )
     member = member_of(instance)
     assert Broken.again.wait(60)

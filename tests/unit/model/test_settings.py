@@ -20,6 +20,13 @@ PREFIXES = pytest.mark.parametrize("prefix", ["", "ksql.streams."])
         ("num.standby.replicas", "2", InstanceSettings(standby_replicas=2)),
         ("num.standby.replicas", "0", InstanceSettings(standby_replicas=0)),
         ("session.timeout.ms", "6000", InstanceSettings(session_timeout_ms=6_000)),
+        ("acceptable.recovery.lag", "0", InstanceSettings(acceptable_recovery_lag=0)),
+        ("max.warmup.replicas", "0", InstanceSettings(max_warmup_replicas=0)),
+        (
+            "probing.rebalance.interval.ms",
+            "600000",
+            InstanceSettings(probing_rebalance_interval_ms=600_000),
+        ),
         ("group.protocol", "CONSUMER", InstanceSettings(group_protocol="consumer")),
         ("group.protocol", "classic", InstanceSettings(group_protocol="classic")),
     ],
@@ -47,6 +54,9 @@ def test_they_go_before_the_given_settings() -> None:
     [
         ("num.standby.replicas", "-1", "a whole number from 0 on"),
         ("num.standby.replicas", "many", "a whole number from 0 on"),
+        ("acceptable.recovery.lag", "-1", "a whole number from 0 on"),
+        ("max.warmup.replicas", "-1", "a whole number from 0 on"),
+        ("probing.rebalance.interval.ms", "0", "a whole number from 1 on"),
         ("session.timeout.ms", "0", "a whole number from 1 on"),
         ("group.protocol", "streams", "classic, consumer"),
     ],

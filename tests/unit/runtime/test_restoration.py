@@ -182,6 +182,33 @@ def test_the_state_of_what_is_left_for_long_is_cleared() -> None:
     assert host.state(partition=0) == host.state(partition=1)
 
 
+def test_how_far_unused_state_is_can_be_asked() -> None:
+    host = Host(partitions=3, settings=replace(SMALL, state_kept_ms=KEPT))
+    for partition in range(3):
+        host.changes(8, partition=partition)
+    host.restoration.standby("Q", these(0, 1))
+    host.rest()
+    assert host.restoration.left("Q") == {}
+    assert host.restoration.left("R") == {}
+    host.rest()
+    assert host.restoration.left("Q") == {}
+    host.restoration.standby("Q", these(1))
+    host.rest()
+    assert host.restoration.left("Q") == {0: 8}
+    host.changes(8)
+    host.restoration.prepare("Q", these(0))
+    host.rest()
+    host.restoration.prepare("Q", these(0))
+    host.rest()
+    assert host.restoration.left("Q") == {}
+    host.restoration.prepare("Q", these())
+    host.rest()
+    assert host.restoration.left("Q") == {0: 16}
+    host.now += KEPT
+    host.rest()
+    assert host.restoration.left("Q") == {}
+
+
 def test_what_is_wanted_again_in_time_is_kept() -> None:
     host = Host(settings=replace(SMALL, state_kept_ms=KEPT))
     host.changes(8)

@@ -43,7 +43,7 @@ def balanced(
             spread.add(task, member)
     for task in current:
         if task not in placed:
-            placed[task] = member = _fitting(task, spread, copies, limits)
+            placed[task] = member = _fitting(task, spread, copies)
             spread.add(task, member)
     ideal = placed | dict(spread.moves(copies, limits))
     return _affordable(placed, ideal, copies, limits)
@@ -121,7 +121,7 @@ class _Spread:
     def _move(
         self, group: str, source: str, target: str, copies: Copies, limits: Limits
     ) -> tuple[Task, str]:
-        _, _, negative = self._movable(group, source, target, copies, limits)
+        *_, negative = self._movable(group, source, target, copies, limits)
         task = (group, -negative)
         self._tasks[group, source].remove(task)
         self.total[source] -= 1
@@ -130,26 +130,34 @@ class _Spread:
 
     def _movable(
         self, group: str, source: str, target: str, copies: Copies, limits: Limits
-    ) -> tuple[int, str, int]:
-        """The task of a query that costs least to move: its cost, its query, and its negative
-        number."""
-        tasks = self._tasks[group, source]
-        return min((_cost(task, target, copies, limits), group, -task[1]) for task in tasks)
+    ) -> tuple[int, int, str, int]:
+        """The task of a query that costs least to move: its cost, how far the copy is behind, its
+        query, and its negative number."""
+        return min(
+            (_cost(task, target, copies, limits), _lag(task, target, copies), group, -task[1])
+            for task in self._tasks[group, source]
+        )
 
 
-def _fitting(task: Task, spread: _Spread, copies: Copies, limits: Limits) -> str:
-    """The member for a task without an owner."""
+def _fitting(task: Task, spread: _Spread, copies: Copies) -> str:
+    """The member for a task without an owner: that with the best copy, for nobody processes the
+    task before it is restored."""
 
     def preference(member: str) -> tuple[int, int, int, str]:
-        cost = _cost(task, member, copies, limits)
-        return cost, spread.count(task[0], member), spread.total[member], member
+        lag = _lag(task, member, copies)
+        return lag, spread.count(task[0], member), spread.total[member], member
 
     return min(spread.members.get(task[0], ()), key=preference, default=NOBODY)
 
 
 def _cost(task: Task, member: str, copies: Copies, limits: Limits) -> int:
     """0 if the member can have the task at once, else how far its copy is behind."""
-    if task[0] not in copies.stateful:
-        return 0
-    lag = copies.lags.get(task, {}).get(member, _BEHIND)
+    lag = _lag(task, member, copies)
     return 0 if lag <= limits.acceptable_lag else lag
+
+
+def _lag(task: Task, member: str, copies: Copies) -> int:
+    stateless = copies.stateful is not None and task[0] not in copies.stateful
+    if stateless or task in copies.empty:
+        return 0
+    return copies.lags.get(task, {}).get(member, _BEHIND)

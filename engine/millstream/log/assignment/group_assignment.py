@@ -11,15 +11,21 @@ Task = tuple[str, int]
 NOBODY = ""
 
 
-def member_name(instance: str, start: str) -> str:
+def member_name(instance: str, process: str, start: str = "") -> str:
     """The name of a member. `instance`: a name that survives restarts, may be empty, and has no
-    line break. `start`: unique to each time that a process takes part."""
-    return f"{instance}\n{start}"
+    line break. `process`: the incarnation of the process, without a dot. `start`: unique to each
+    time that the process takes part."""
+    return f"{instance}\n{process}.{start}"
 
 
 def instance_of(member: str) -> str:
     """The name of the instance; empty if it has none."""
     return member.partition("\n")[0]
+
+
+def process_of(member: str) -> str:
+    """The incarnation of a member's process."""
+    return member.partition("\n")[2].partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +100,17 @@ Record = GroupAssignment | Report
 @dataclass(frozen=True, slots=True)
 class Copies:
     """Where the state of tasks is. `stateful`: the queries with state, whose tasks cost time to
-    move. `lags`: by task and member, how many records a copy is behind."""
+    move; None if that is not known. `lags`: by task and member, how many records a copy is behind.
+    `empty`: the tasks that have no state yet."""
 
-    stateful: Collection[str] = frozenset()
+    stateful: Collection[str] | None = frozenset()
     lags: Mapping[Task, Mapping[str, int]] = field(default_factory=dict)
+    empty: Collection[Task] = frozenset()
+
+
+def no_copies(_members: Collection[str]) -> Copies:
+    """No query has state."""
+    return Copies()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +118,5 @@ class Limits:
     """`acceptable_lag`: a copy that is no farther behind counts as up to date. `warmups`: how many
     copies are brought up to date at once so that tasks can move; with 0 tasks move without."""
 
-    acceptable_lag: int = 10_000
+    acceptable_lag: int = 100
     warmups: int = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from millstream.log.assignment.agreement import next_assignment
@@ -30,15 +30,18 @@ class Leader:
 
     def __init__(
         self,
-        copies: Callable[[], tuple[Copies, Limits]],
+        copies: Callable[[Collection[str]], Copies],
+        limits: Limits,
         *,
         restart_seconds: float,
         probing_seconds: float,
     ) -> None:
-        """`copies`: where the state of tasks is at the moment. `restart_seconds`: how long an
+        """`copies`: where the members have the state of tasks at the moment; called only to make an
+        assignment, and must not block. `limits`: see there. `restart_seconds`: how long an
         instance that comes back may take to run its queries again. `probing_seconds`: how often to
         look whether copies are up to date."""
         self._copies = copies
+        self._limits = limits
         self._restart_seconds = restart_seconds
         self._probing_seconds = probing_seconds
         self._considered: _Situation | None = None
@@ -67,5 +70,5 @@ class Leader:
         if situation == self._considered:
             return None
         self._considered = situation
-        copies, limits = self._copies()
-        return next_assignment(tasks.known, copies, limits, starting)
+        copies = self._copies(tasks.owners.members)
+        return next_assignment(tasks.known, copies, self._limits, starting)

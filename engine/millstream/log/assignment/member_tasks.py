@@ -8,6 +8,7 @@ Callers synchronise.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -57,6 +58,9 @@ class MemberTasks:
         self.known = Known(read=read)
         self.owners = owners(self.known)
         """The tasks as of the last `update`."""
+        self.warmups: Mapping[str, frozenset[int]] = {}
+        """Of each query, the tasks whose state this member is to bring up to date, because it is to
+        have them; those of queries that do not run here, too."""
         self.name = NOBODY
         """The id of this member; nobody while it is none."""
         self._queries: dict[str, _Query] = {}
@@ -134,6 +138,7 @@ class MemberTasks:
         if name == self.name:
             return frozenset()
         self.name = name
+        self.warmups = {}
         self._left.clear()
         self._unread.clear()
         changed = set()
@@ -163,6 +168,7 @@ class MemberTasks:
     def update(self) -> frozenset[str]:
         """Adopt what is known; returns the queries whose assignment has changed."""
         self.owners = owners(self.known)
+        self.warmups = self._warmups()
         changed, leaving = set(), self.owners.leaving(self.name)
         for group, query in self._queries.items():
             counted = query.reported and not self._unread[group]
@@ -177,6 +183,16 @@ class MemberTasks:
                 query.move(held, lost=lost)
                 changed.add(group)
         return frozenset(changed)
+
+    def _warmups(self) -> Mapping[str, frozenset[int]]:
+        """Until it has the task, for the copy must not grow old between."""
+        warming = self.known.assignment.warmups.items()
+        found = [task for task, member in warming if member == self.name != NOBODY]
+        for group, entries in self.owners.tasks.items():
+            coming = (p for p, task in enumerate(entries) if task.target == self.name != task.owner)
+            found += [(group, p) for p in coming if self.name != NOBODY]
+        groups = {group for group, _ in found}
+        return {group: frozenset(p for g, p in found if g == group) for group in groups}
 
     def reports(self) -> list[Report]:
         """What has to be written to the topic now, in this order; `reported` says that it was."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
+from millstream.log.assignment.group_assignment import Copies, Limits, no_copies
 from millstream.model.errors import (
     CorruptionError,
     FencedError,
@@ -145,6 +146,11 @@ class Membership:
     superseded: Callable[[], bool] = lambda: True
     """Whether a process of the same name was started later than this one. It is called when the
     brokers report another process, which may also be a request of our own that arrived twice."""
+    copies: Callable[[Collection[str]], Copies] = no_copies
+    """Where the members that are named have the state of tasks; see `Leader`."""
+    limits: Limits = field(default_factory=Limits)
+    probing_ms: int = 2_000
+    """How often to look whether copies are up to date that tasks wait for."""
 
 
 def checked(given: Mapping[str, str]) -> dict[str, str]:

@@ -28,19 +28,13 @@ All calls into the consumer come from one thread: each blocks the others (2.16).
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from millstream.log.assignment.group_assignment import (
-    NOBODY,
-    Released,
-    Seated,
-    member_name,
-)
+from millstream.log.assignment.group_assignment import NOBODY, Released, Seated
 from millstream.log.assignment.leader import Leader
 from millstream.log.assignment.member_tasks import MemberTasks
 from millstream.log.fenced_rounds import RefusedCredentialError
@@ -85,13 +79,13 @@ class InstanceMember:
         topic: AssignmentTopic,
         claim: Callable[[Seated, MemberCredential], Result],
         leader: Leader,
-        superseded: Callable[[], bool],
+        dispute: NameDispute,
         moved: Callable[[str], None],
         *,
         keep_seconds: float = 0.0,
     ) -> None:
         """`subscribed`: the topic whose partitions the brokers share out. `claim` writes that this
-        member has seats, in a transaction with its credential. `superseded`: see `Membership`.
+        member has seats, in a transaction with its credential. `dispute`: of its static name.
         `moved` is called, from the thread, with the group of a query whose assignment has changed.
         `keep_seconds`: how long the tasks of a query that has left are kept: a process with a
         static name that ends must not give them up before."""
@@ -102,7 +96,7 @@ class InstanceMember:
         self._leader = leader
         self._moved = moved
         self._keep_seconds = keep_seconds
-        self._dispute = NameDispute(str(config.get("group.instance.id", "")), superseded)
+        self._dispute = dispute
         self._news = threading.Condition()
         """Guards the tasks and whatever the thread shares with others."""
         self._tasks = MemberTasks(0)
@@ -174,6 +168,10 @@ class InstanceMember:
         """Whether other members run a query."""
         with self._news:
             return self._tasks.peers(group)
+
+    def warmups(self) -> Mapping[str, frozenset[int]]:
+        """See `MemberTasks.warmups`."""
+        return self._tasks.warmups
 
     def vacant(self, group: str) -> bool:
         """Whether no member has a task of a query, which gives them up at once if it has left."""
@@ -429,7 +427,7 @@ class InstanceMember:
         self._member_id = member_of(shown)
         self._claimed, self._seated = frozenset(), False
         with self._news:
-            changed = self._tasks.rename(member_name(self._dispute.instance, secrets.token_hex(8)))
+            changed = self._tasks.rename(self._dispute.new_member())
             self._wake()
         self._notify(changed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from millstream.log.assignment.group_assignment import Copies, Limits, Seated
+from millstream.log.assignment.group_assignment import Seated
 from millstream.log.assignment.leader import Leader
 from millstream.log.kafka.assignment_topic import (
     AssignmentTopic,
@@ -15,14 +15,13 @@ from millstream.log.kafka.assignment_topic import (
 )
 from millstream.log.kafka.client import Membership, member_config
 from millstream.log.kafka.instance_member import InstanceMember
+from millstream.log.kafka.name_dispute import NameDispute
 from millstream.log.kafka.plain_producers import PlainProducers
 from millstream.log.kafka.producer_pool import ProducerPool
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.transactions import Entry, MemberCredential
 from millstream.log.log import Result
 from millstream.model.errors import ConflictError, MillstreamError
-
-_PROBING_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +56,10 @@ def join_group(
         return pool.carry_out([Entry([topic.row(seated)])], credential)[0]
 
     leader = Leader(
-        lambda: (Copies(), Limits(warmups=0)),
+        membership.copies,
+        membership.limits,
         restart_seconds=seconds,
-        probing_seconds=_PROBING_SECONDS,
+        probing_seconds=membership.probing_ms / 1000,
     )
     return InstanceMember(
         member_config(service.servers, service.group, membership, service.extra),
@@ -67,7 +67,7 @@ def join_group(
         topic,
         claim,
         leader,
-        membership.superseded,
+        NameDispute(membership.instance, membership.incarnation, membership.superseded),
         moved,
         keep_seconds=seconds if membership.instance else 0.0,
     )

@@ -350,6 +350,11 @@ class KafkaLog:
         does not begin one."""
         return f"{self._namespace}-instances"
 
+    def warmups(self) -> Mapping[str, frozenset[int]]:
+        """Of each query, the tasks whose state is to be brought up to date here, because they are
+        to be processed here."""
+        return {} if self._instance is None else self._instance.warmups()
+
     poll_interval_ms = POLL_INTERVAL_MS
     """See `WatchedLog`."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Collection
 
-from millstream.log.assignment.group_assignment import instance_of
+from millstream.log.assignment.group_assignment import instance_of, member_name
 from millstream.model.errors import FencedError
 
 _SUCCESSOR_SECONDS = 4.0
@@ -19,11 +20,16 @@ _LOOK_SECONDS = 0.1
 class NameDispute:
     """What the brokers have said of the name of this instance, and what is true of it."""
 
-    def __init__(self, instance: str, superseded: Callable[[], bool]) -> None:
-        """`superseded`: see `Membership`."""
+    def __init__(self, instance: str, process: str, superseded: Callable[[], bool]) -> None:
+        """`process`: the incarnation. `superseded`: see `Membership`."""
         self.instance = instance
+        self._process = process
         self._superseded = superseded
         self._unreleased_since: float | None = None
+
+    def new_member(self) -> str:
+        """A name for this process as a member, which none has had before."""
+        return member_name(self.instance, self._process, secrets.token_hex(8))
 
     def over(self) -> None:
         """The brokers have taken this process as the one of the name."""
