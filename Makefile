@@ -119,7 +119,7 @@ bench-instance: $(BENCH_VENV)/.kafka  ## Many queries that do little, embedded a
 profile: $(BENCH_VENV)/.kafka  ## CPU for each record by stage: [W=W1,W3] [LOG=kafka, on a broker of its own] [EVENTS=n] [SECONDS=n, of the trickle]
 	@$(BENCH_VENV)/bin/python -m tests.bench.profile $(or $(W),all) $(if $(LOG),--log '$(LOG)') --events $(EVENTS) --seconds $(SECONDS)
 
-takeover: $(STAMP)  ## Seconds until a killed instance's rows answer again, on a broker of its own: KILLS=n
+takeover: $(STAMP)  ## Who takes over a killed instance's tasks, and how soon, on a broker of its own: KILLS=n
 	@$(BIN)/python -m tests.bench.kafka.takeover --kills $(KILLS)
 
 kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
