@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from millstream.service.database import Database
 
 EXECUTOR = "millstream.executor.executor"
+GROUP = "millstream.executor.task_group"
 STAGES = {
     "millstream.service.database:Database.execute": "statement",
     "millstream.statements.row_inserts:RowInserts.insert": "insert",
@@ -39,13 +40,17 @@ STAGES = {
     "millstream.executor.source_reader:SourceReader.read": "decode",
     "millstream.executor.exchange_read:Unpacked.rows": "decode",
     "millstream.executor.exchange_read:Unpacked.rows_of_senders": "decode",
-    f"{EXECUTOR}:take_in": "order",
-    f"{EXECUTOR}:run_steps": "program",
+    f"{GROUP}:take_in": "order",
+    f"{EXECUTOR}:in_order": "order",
+    f"{GROUP}:run_steps": "program",
     f"{EXECUTOR}:DuckDBExecutor.flush": "state",
     f"{EXECUTOR}:DuckDBExecutor.commit": "state",
     "millstream.state.store:Session.upsert": "state",
     f"{EXECUTOR}:DuckDBExecutor._emit": "encode",
+    f"{EXECUTOR}:DuckDBExecutor._made": "encode",
     f"{EXECUTOR}:DuckDBExecutor._records": "encode",
+    "millstream.executor.sink:Encoded.appended": "encode",
+    "millstream.executor.exchange_write:sent": "encode",
     "millstream.log.embedded:EmbeddedLog._write": "append",
     "millstream.log.embedded:EmbeddedLog.maintain": "upkeep",
     "millstream.runtime.runtime:Runtime.commit_round": "commit",

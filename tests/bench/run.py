@@ -2,7 +2,8 @@
 
 Each workload runs in a fresh process on a file that holds the input already. The figure is all CPU
 that the process used from its start to the end of its last commit, import of the engine included;
-loading the input is another process's work. `--markdown FILE` writes the table.
+loading the input is another process's work. `--markdown FILE` writes the table. `--cores` runs each
+workload with one processing thread and with two, and prints what the second one brings.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def load(path: str, events: int) -> None:
                     database.engine.writer.append([appended])
 
 
-def measure(path: str, name: str, guarantee: str) -> dict[str, Any]:
-    """Run one workload to the end of its input in this process."""
+def measure(path: str, name: str, guarantee: str, threads: int = 2) -> dict[str, Any]:
+    """Run one workload to the end of its input in this process, by so many processing threads."""
     import millstream
 
     workload = next(item for item in WORKLOADS if item.name == name)
@@ -65,7 +66,7 @@ def measure(path: str, name: str, guarantee: str) -> dict[str, Any]:
         "commit.interval.ms": "1000",
         "cache.max.bytes.buffering": "10485760" if workload.cached else "0",
     }
-    settings = millstream.EngineSettings(commit_interval_ms=1000)
+    settings = millstream.EngineSettings(commit_interval_ms=1000, processing_threads=threads)
     with millstream.connect(path, properties=properties, settings=settings) as database:
         started, cpu = time.perf_counter(), time.process_time()
         query_id = database.execute(workload.sql).query_id  # type: ignore[union-attr]
@@ -104,11 +105,30 @@ def run(names: list[str], events: int, guarantee: str, keep: Path) -> list[dict[
     for name in names:
         copy = keep / f"{name}.db"
         shutil.copyfile(source, copy)
-        results.append(json.loads(_child("one", str(copy), name, guarantee)))
+        results.append(json.loads(_child("one", str(copy), name, guarantee, "2")))
         for path in keep.glob(f"{name}.db*"):
             path.unlink()
         show(results[-1])
     return results
+
+
+def cores(names: list[str], events: int, guarantee: str, keep: Path) -> None:
+    """Print, for each workload, the records a second and the CPU of a record with two processing
+    threads, as multiples of those with one. Other work on the machine makes the first too small."""
+    source = keep / "input.db"
+    _child("load", str(source), str(events))
+    for name in names:
+        found = []
+        for threads in (1, 2):
+            copy = keep / f"{name}.db"
+            shutil.copyfile(source, copy)
+            found.append(json.loads(_child("one", str(copy), name, guarantee, str(threads))))
+            for path in keep.glob(f"{name}.db*"):
+                path.unlink()
+        one, two = found
+        speed, cpu = one["seconds"] / two["seconds"], two["cpu_query"] / one["cpu_query"]
+        rates = " and ".join(f"{each['records'] / each['seconds'] / 1e3:.0f}" for each in found)
+        print(f"{name:4} {rates} k rec/s: {speed:.2f} times as many, {cpu:.2f} times the CPU")
 
 
 def show(result: dict[str, Any]) -> None:
@@ -162,16 +182,20 @@ def main(arguments: list[str]) -> int:
         load(arguments[1], int(arguments[2]))
         return 0
     if arguments[:1] == ["one"]:
-        print(json.dumps(measure(*arguments[1:4])))
+        print(json.dumps(measure(*arguments[1:4], threads=int(arguments[4]))))
         return 0
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--only", nargs="*", default=[item.name for item in WORKLOADS])
     parser.add_argument("--guarantee", default="at_least_once")
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--cores", action="store_true")
     options = parser.parse_args(arguments)
     print(f"Python {platform.python_version()}, {options.events} events, {options.guarantee}")
     with tempfile.TemporaryDirectory(prefix="millstream-bench-") as folder:
+        if options.cores:
+            cores(options.only, options.events, options.guarantee, Path(folder))
+            return 0
         results = run(options.only, options.events, options.guarantee, Path(folder))
     if options.markdown:
         options.markdown.write_text(markdown(results), encoding="utf-8")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import tokenize
 
-from millstream.executor import executor as executors
+from millstream.executor import task_group as executors
 from millstream.executor.execution import run_steps
 from millstream.executor.executor import DuckDBExecutor
 from millstream.executor.sql_script import PREAMBLE, show_program
@@ -158,7 +158,7 @@ def compare(executor: DuckDBExecutor, runs: Runs) -> int:
         }
         con.execute(PREAMBLE)
         con.execute(shown[False])
-        for first, given, relations in runs.of.get(id(executor._session), []):
+        for first, given, relations in runs.of.get(id(executor._groups.first.session), []):
             exact = first is program.exact[0]
             steps = program.exact if exact else program.steps
             assert first is steps[0]
@@ -177,7 +177,7 @@ def compare(executor: DuckDBExecutor, runs: Runs) -> int:
             compared += relations[OUT].num_rows > 0
         for table in program.tables if not program.upkeep else ():
             text = f'SELECT * FROM "{table.name}"'
-            kept = executor._session.connection.sql(text).to_arrow_table()
+            kept = executor._groups.first.session.connection.sql(text).to_arrow_table()
             assert rows(con, kept, text) == rows(con, kept, "SELECT * FROM given")
     return compared
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 from millstream.catalog.catalog import Catalog
@@ -32,6 +33,7 @@ from millstream.state.store import Store
 from millstream.topology.split import LayoutOf, labelled, mixed, partition_per_channel, split
 from millstream.topology.topology import Topology, channels_of, senders_of
 from millstream_parser import parse, statements
+from tests.groups import AnyGroups, AnyOrder
 
 SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
 SINK = "o"
@@ -66,8 +68,10 @@ def executor_specs(
     topology: Topology,
     partitions: Mapping[str, int],
     guarantee: Guarantee,
+    random: Random | None = None,
 ) -> tuple[ExecutorSpec[Any], ...]:
-    """An executor for each sub-topology. `partitions`: of its sink, at least."""
+    """An executor for each sub-topology. `partitions`: of its sink, at least. `random`: divide its
+    tasks into groups."""
     inner = {one.name: one for one in topology.internal_topics}
     made = []
     for sub in topology.subtopologies:
@@ -83,6 +87,8 @@ def executor_specs(
             labelled=bool(moved and moved.senders),
             held=guarantee is Guarantee.EXACTLY_ONCE,
             pace=Pace(fewest=3, piece=2),
+            workers=None if random is None else AnyOrder(random),
+            grouping=None if random is None else AnyGroups(random),
         )
         inputs = tuple(one.topic for one in sub.inputs)
         made.append(
@@ -125,8 +131,11 @@ class Pipeline:
         settings: RuntimeSettings = SETTINGS,
         guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
         layout: LayoutOf = mixed,
+        random: Random | None = None,
     ) -> None:
-        """`partitions`: of the topics that it reads and of `o`."""
+        """`partitions`: of the topics that it reads and of `o`. `random`: divide its tasks into
+        groups that change."""
+        self.random = random
         self.settings, self.guarantee = settings, guarantee
         self.topology = topology_of(sources, sql, partitions, layout)
         self.log: SimulatedLog[Any] = SimulatedLog(TABLES)
@@ -143,7 +152,9 @@ class Pipeline:
     def start(self) -> None:
         """Run it, from what is committed."""
         self.store = Store.open(":memory:")
-        specs = executor_specs(self.store, self.topology, self.partitions, self.guarantee)
+        specs = executor_specs(
+            self.store, self.topology, self.partitions, self.guarantee, self.random
+        )
         if self.apart:
             specs = tuple(replace(spec, executor=SendingApart(spec.executor)) for spec in specs)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}

@@ -4,6 +4,7 @@ the simulation has to prove that it would notice."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from millstream.model.errors import FencedError, UnavailableError
 from millstream.runtime.channels import Channels
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.query_runner import STOPPED, QueryRunner
+from millstream.runtime.record_collector import RecordCollector
 from millstream.runtime.sender_buffer import SenderBuffer
 from millstream.runtime.spec import Guarantee, QueryState
 from millstream.runtime.subtopology_runner import SubTopologyRunner
@@ -425,6 +427,44 @@ class LateSnapshotStart(QueryRunner[Any]):
         return super()._transact(flushed, positions)
 
 
+class NotAwaited(QueryRunner[Any]):
+    """Commits positions while outputs are written beside it."""
+
+    def _flush(self) -> Any:
+        self.collector._under_way = None
+        return super()._flush()
+
+
+class DeafCollector(RecordCollector[Any]):
+    def _arrived(self) -> None:
+        with suppress(UnavailableError):
+            super()._arrived()
+
+
+class Deaf(QueryRunner[Any]):
+    """Ignores that outputs could not be written beside it."""
+
+    def _open(self, now: int) -> None:
+        self.collector.__class__ = DeafCollector
+        super()._open(now)
+
+
+class OutOfTurnCollector(RecordCollector[Any]):
+    def _append_beside(self, outputs: Sequence[Appended[Any]]) -> None:
+        before, self._under_way = self._under_way, None
+        super()._append_beside(outputs)
+        if before is not None:
+            before.wait()
+
+
+class OutOfTurn(QueryRunner[Any]):
+    """Writes outputs before those of an earlier run, which are written beside it."""
+
+    def _open(self, now: int) -> None:
+        self.collector.__class__ = OutOfTurnCollector
+        super()._open(now)
+
+
 class PassingChannels(Channels[Any]):
     def older_first(self, *_reads: Any) -> None:
         return
@@ -570,6 +610,9 @@ MUTANTS: dict[str, Mutant] = {
     "running before the replay ends": WithExecution(HastyRun),
     "positions not committed without output": WithExecution(UndoneRun),
     "tasks let go of before their commit": WithExecution(SettledEarly),
+    "outputs written beside a commit": WithExecution(NotAwaited),
+    "outputs written beside and lost": WithExecution(Deaf),
+    "outputs written beside out of turn": WithExecution(OutOfTurn),
     "lost tasks committed": WithExecution(LostCommitted),
     "what was sent together passed": WithExecution(YoungerRows),
     "sent together before all is read": WithExecution(HastyGathering),

@@ -10,12 +10,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
+from millstream.executor import groups
 from millstream.executor.compaction import Pace
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.task_group import TaskGroup
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.log.batches import TABLES
 from millstream.log.simulated import SimulatedLog
@@ -28,6 +31,7 @@ from millstream.state.store import Store
 from millstream.topology.split import split
 from millstream.topology.topology import Topology
 from millstream_parser import parse, statements
+from tests.groups import AnyGroups, AnyOrder
 from tests.simulation.checker import History
 from tests.simulation.faults import FaultyExecutor
 from tests.simulation.pure import Job, Shape
@@ -119,6 +123,8 @@ class RealWorld(World):
             cached=self.cached,
             held=self.exactly_once,
             pace=Pace(fewest=3, piece=2),
+            workers=AnyOrder(self.rnd),
+            grouping=AnyGroups(self.rnd),
         )
         host.executors.append(executor)
         return FaultyExecutor(executor, self)
@@ -170,10 +176,39 @@ def decoded(row: Mapping[str, Any], *names: str) -> tuple[Any, Any]:
     return json.loads(row["key"]), values if len(names) > 1 else values[0]
 
 
-def play_real(seed: int) -> Verdict:
+class DyingGroup(TaskGroup):
+    """A process may die after it has committed the state of some groups and not that of others."""
+
+    world: World
+
+    def commit(self, changelog_positions: Mapping[int, int]) -> None:
+        super().commit(changelog_positions)
+        self.world.effect("group.commit")
+
+
+class OpenedTwice(DyingGroup):
+    """Planted bug: a task stays in its group when another one takes it."""
+
+    def give(self, partition: int) -> None:
+        return
+
+
+class MovedEarly(DyingGroup):
+    """Planted bug: a task is taken by a group while another one has not committed its state."""
+
+    def settle(self) -> bool:
+        return True
+
+
+GROUP_MUTANTS = {"a task in two groups": OpenedTwice, "moved before the commit": MovedEarly}
+
+
+def play_real(seed: int, group: type[DyingGroup] = DyingGroup) -> Verdict:
     """One seed with real executors."""
     world = RealWorld(seed)
+    kind = type(group.__name__, (group,), {"world": world})
     try:
-        return world.run()
+        with patch.object(groups, "TaskGroup", kind):
+            return world.run()
     finally:
         world.close()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulation.checker import History, complaints
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.real import play_real
+from tests.simulation.real import GROUP_MUTANTS, play_real
 from tests.simulation.run import first_failure
 from tests.simulation.world import RATES, play
 
@@ -114,3 +114,9 @@ def test_checker_allows_repeats_at_least_once() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_queries_in_sql_pass(seed: int) -> None:
     assert play_real(seed).complaints == []
+
+
+@pytest.mark.parametrize("name", sorted(GROUP_MUTANTS))
+def test_planted_bug_in_the_groups_of_tasks_is_found(name: str) -> None:
+    verdicts = (play_real(seed, GROUP_MUTANTS[name]) for seed in range(100))
+    assert any(verdict.complaints for verdict in verdicts), name

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ from millstream.log.batches import Batches
 from millstream.log.log import Appended, Log, Topic
 from millstream.log.simulated import SimulatedCrash, SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
+from millstream.model.errors import MillstreamError
 from millstream.runtime.ports import Executor, NoRestorer, Restorer
 from millstream.runtime.query_runner import QueryRunner
 from millstream.runtime.runtime import (
@@ -99,6 +101,35 @@ class Verdict:
     faults: int
     digest: int
     stats: Counter[str] = field(default_factory=Counter)
+
+
+class Late:
+    """A call that is made when its caller waits for it, at the latest."""
+
+    def __init__(self, world: World, call: Callable[[], None]) -> None:
+        self.world = world
+        self.call = call
+
+    def wait(self) -> None:
+        self.call()
+
+    def give_up(self) -> None:
+        if self.world.rnd.random() < 0.5:
+            with suppress(MillstreamError):
+                self.call()
+
+
+class Beside:
+    """The `Background` of a process; what it has not made when the process dies is never made."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def start(self, call: Callable[[], None], size: int) -> Late | None:
+        if self.world.rnd.random() < 0.5:
+            call()
+            return None
+        return Late(self.world, call)
 
 
 class World(Chance):
@@ -237,6 +268,7 @@ class World(Chance):
             max_task_idle_ms=self.max_task_idle_ms,
             idle_window_close_ms=self.idle_window_close_ms,
         )
+        host.instance.background = Beside(self)
         host.instance.add_query(spec)
         for execution in host.instance._queries.values():
             execution.__class__ = self.mutant.execution()

@@ -61,6 +61,11 @@ class Compaction:
         """Note that a partition was opened, and how many rows its changelog has."""
         self.rows[partition] = rows
 
+    def closed(self, partition: int) -> None:
+        """Note that a partition was closed; its snapshot in progress is given up."""
+        for known in (self.rows, self._limits, self._under_way):
+            known.pop(partition, None)
+
     def wrote(self, changed: Mapping[str, pa.Table]) -> None:
         """Note rows that are about to be appended."""
         for rows in changed.values():

@@ -97,6 +97,16 @@ def decode_spec(source_input: SourceInput) -> DecodeSpec:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """What was fetched for some tasks, decoded and not yet in order."""
+
+    typed: Sequence[Rows]
+    senders: Mapping[int, SenderRows]
+    segments: Sequence[Segment]
+    origin: Sequence[_Origin]
+
+
 def take_in(
     con: duckdb.DuckDBPyConnection,
     sub: SubTopology,
@@ -106,9 +116,8 @@ def take_in(
     moved: Unpacked,
     *,
     by_arrival: bool,
-) -> Decoder:
-    """Decode and order what was fetched, by arrival or by event time; rows that are held back are
-    left out of `consumed`."""
+) -> TakenIn:
+    """Decode what was fetched; `in_order` orders it, by arrival or by event time."""
     typed: list[Rows] = []
     segments: list[Segment] = []
     origin: list[_Origin] = []
@@ -149,13 +158,22 @@ def take_in(
                 )
             )
             origin.append(_Origin(index, item, begin, end))
+    return TakenIn(typed, senders, segments, origin)
+
+
+def in_order(sub: SubTopology, taken: Sequence[TakenIn]) -> list[Decoder]:
+    """The input of one run, for each group of tasks its part. The order is that of all tasks, so
+    that it does not depend on the groups; rows that are held back are left out of `consumed`."""
+    segments = [segment for each in taken for segment in each.segments]
     ordered = order_rows(segments, together=_aligned(sub))
-    taken = _finish(typed, senders, origin, ordered)
-    moved.passed(taken.consumed)
-    for reader in readers:
-        if reader is not None:
-            reader.passed(taken.consumed)
-    return taken
+    found, begin = [], 0
+    for each in taken:
+        end = begin + len(each.segments)
+        found.append(_finish(each, ordered.of(begin, end)))
+        begin = end
+    if len(found) > 1 and any(each.headers for each in found):
+        found = [replace(each, headers=True) for each in found]
+    return found
 
 
 def _carried(marks: Mapping[Slot, ChannelWatermark], index: int, inputs: int) -> dict[int, int]:
@@ -214,12 +232,8 @@ def _read(
     return reader.read(con, [item.fetched for item in arrived])
 
 
-def _finish(
-    typed: Sequence[Rows],
-    senders: Mapping[int, SenderRows],
-    origin: Sequence[_Origin],
-    ordered: Ordered,
-) -> Decoder:
+def _finish(taken: TakenIn, ordered: Ordered) -> Decoder:
+    typed, senders, origin = taken.typed, taken.senders, taken.origin
     tables: list[pa.Table] = []
     offsets: list[Any] = []
     consumed: dict[tuple[str, int], int] = {}

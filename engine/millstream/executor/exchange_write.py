@@ -3,7 +3,7 @@ topic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -65,13 +65,32 @@ def leaving(
     return Leaving(out.drop_columns(dropped), destination, out[SEQ].to_numpy())
 
 
-def sent(runs: Sequence[Leaving], node: Repartition, topic: str) -> tuple[Appended[pa.Table], ...]:
-    """Arrow IPC records for each partition that rows of some runs move to. A record's time is that
-    of its newest row, or its first m where rows carry m."""
-    alike = groupby(runs, key=lambda run: run.rows.schema)
-    return tuple(
-        record for _, some in alike for record in _records(_joined(list(some)), node, topic)
+def side_by_side(groups: Sequence[Leaving]) -> Leaving:
+    """The rows of one run that leave several groups of tasks. Their numbers are those of the
+    run."""
+    if len(groups) == 1:
+        return groups[0]
+    rows = [group.rows for group in groups]
+    names = next((each.column_names for each in rows if DIFF in each.column_names), None)
+    if names is not None:
+        rows = [_with_diff(each).select(names) for each in rows]
+    return Leaving(
+        pa.concat_tables(rows),
+        np.concatenate([group.destination for group in groups]),
+        np.concatenate([group.seq for group in groups]),
     )
+
+
+def _with_diff(rows: pa.Table) -> pa.Table:
+    if DIFF in rows.column_names:
+        return rows
+    return rows.append_column(DIFF, pa.array(np.ones(rows.num_rows, np.int8)))
+
+
+def joined(runs: Sequence[Leaving]) -> list[Leaving]:
+    """Runs that follow each other as one, where their rows have the same columns."""
+    alike = groupby(runs, key=lambda run: run.rows.schema)
+    return [_joined(list(some)) for _, some in alike]
 
 
 def _joined(runs: Sequence[Leaving]) -> Leaving:
@@ -84,20 +103,28 @@ def _joined(runs: Sequence[Leaving]) -> Leaving:
     )
 
 
-def _records(run: Leaving, node: Repartition, topic: str) -> Iterator[Appended[pa.Table]]:
+def sent(
+    run: Leaving, node: Repartition, topic: str, share: int = 0, shares: int = 1
+) -> tuple[Appended[pa.Table], ...]:
+    """Arrow IPC records for each partition that rows of a run move to, or for a share of these
+    partitions. A record's time is that of its newest row, or its first m where rows carry m."""
     rows, order = run.rows, run.seq
+    chosen = None if shares == 1 else np.flatnonzero(run.destination % shares == share)
     if node.kind is SourceKind.TABLE:
         rows = rows.append_column(SEQ, pa.array(run.seq))
         order = run.seq * 2 + (rows[DIFF].to_numpy() > 0)
-    for partition, own in by_partition(rows, run.destination, order, None):
-        changes = own[SEQ].to_numpy() if node.kind is SourceKind.TABLE else None
-        for piece in pieces(own, changes):
-            blob = pack(piece)
-            carried = MOMENT in piece.column_names
-            time = piece[MOMENT][0] if carried else pc.max(piece[ROWTIME])
-            key = label(np.unique(piece[SENDER]).tolist()) if SENDER in piece.column_names else None
-            batch = raw_batch([(key, blob, time.as_py())])
-            yield Appended(topic, partition, batch, 1, len(blob))
+    return tuple(
+        _record(topic, partition, piece)
+        for partition, own in by_partition(rows, run.destination, order, chosen)
+        for piece in pieces(own, own[SEQ].to_numpy() if node.kind is SourceKind.TABLE else None)
+    )
+
+
+def _record(topic: str, partition: int, piece: pa.Table) -> Appended[pa.Table]:
+    blob = pack(piece)
+    time = piece[MOMENT][0] if MOMENT in piece.column_names else pc.max(piece[ROWTIME])
+    key = label(np.unique(piece[SENDER]).tolist()) if SENDER in piece.column_names else None
+    return Appended(topic, partition, raw_batch([(key, blob, time.as_py())]), 1, len(blob))
 
 
 def _task_of(

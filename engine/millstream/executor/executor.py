@@ -1,23 +1,30 @@
-"""The production executor: a sub-topology's program on DuckDB, for all partitions of a thread."""
+"""The production executor: a sub-topology's program on DuckDB, for all partitions of a thread.
+
+Its tasks are in one group, or in several, which then run at the same time in several threads
+(ADR 39). Whatever the groups, a run orders the rows of all tasks together, and its outputs are in
+that order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.executor import changelog, exchange_write, sink
-from millstream.executor.channel_watermarks import MARKS, ChannelWatermarks, state_tables
-from millstream.executor.compaction import PACE, Compaction, Pace
-from millstream.executor.decode import Decoder, decode_spec, take_in
-from millstream.executor.exchange_read import Unpacked
-from millstream.executor.execution import Ready, output_of, ready, run_steps
-from millstream.executor.problems import failed_rows, late_rows, refuse_fatal, stopped
+from millstream.executor import exchange_write, sink
+from millstream.executor.compaction import PACE, Pace
+from millstream.executor.decode import Decoder, decode_spec, in_order
+from millstream.executor.execution import Ready, ready
+from millstream.executor.groups import OneThread, TaskGroups, Workers
+from millstream.executor.problems import refuse_fatal, stopped
 from millstream.executor.source_reader import Sharing, SourceReader
-from millstream.executor.upkeep import Upkeep
+from millstream.executor.task_group import GroupSpec, TaskGroup
 from millstream.formats.codec import EncodeSpec
 from millstream.functions.function import Catalogue
 from millstream.log.log import Appended, Fetched
@@ -28,24 +35,29 @@ from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.deletions import knows_what_was_there
-from millstream.operators.program import ActiveProgram
+from millstream.operators.program import ActiveProgram, Program
 from millstream.plan.nodes import Deliver, Repartition, Write
+from millstream.runtime.grouping import Grouping
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
 from millstream.topology.topology import SourceInput, SubTopology
 
-_GUARDED_RUNS = 16
-"""After a failing row, this many runs use the exact program at once, because failures come in
-bursts."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class _Emitted(NamedTuple):
-    """The result of a run: records, rows that cannot be written, and bytes that are kept until the
-    flush."""
+class _Made(NamedTuple):
+    """What a run of one group has made: records for the sink, rows that move, or rows for a client;
+    bytes that the group keeps until the flush; and what could not be processed or written. Of a run
+    that closes windows: the least event time of its rows, and whether it has closed any."""
 
-    outputs: tuple[Appended[pa.Table], ...] = ()
-    problems: tuple[Problem, ...] = ()
+    encoded: sink.Encoded | None = None
+    leaving: exchange_write.Leaving | None = None
+    delivered: pa.Table | None = None
     kept: int = 0
+    problems: tuple[Problem, ...] = ()
+    first: int = END
+    closed: bool = False
 
 
 class DuckDBExecutor:
@@ -61,7 +73,8 @@ class DuckDBExecutor:
     event times; output records keep the number of the record that caused them. `moments`: rows that
     move always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
     records, because no task reads them before the commit. `sharing`: decode together with other
-    queries that read the same records.
+    queries that read the same records. `workers`: threads that may help, if the tasks are divided
+    by the `grouping`; None: they never are.
     """
 
     def __init__(
@@ -82,6 +95,8 @@ class DuckDBExecutor:
         moments: bool = False,
         held: bool = False,
         sharing: Sharing | None = None,
+        workers: Workers | None = None,
+        grouping: Grouping | None = None,
     ) -> None:
         self._by_arrival = by_arrival
         self._moments = moments or by_arrival
@@ -97,67 +112,40 @@ class DuckDBExecutor:
         self._fatal = fatal
         self._programs: dict[tuple[bool, bool], Ready] = {}
         program = self._program(headers=False).program
-        self._session = store.session(query_id, sub.index, state_tables(program, sub))
-        self._upkeep = Upkeep(self._session, program.upkeep)
-        self._compaction = Compaction(self._session, pace)
-        self._work = store.cursor()
-        self._readers = tuple(
+        readers = tuple(
             SourceReader(item.topic, decode_spec(item), sharing, sub.partitions)
             if isinstance(item, SourceInput)
             else None
             for item in sub.inputs
         )
+        self._sources = tuple(reader for reader in readers if reader is not None)
+        spec = GroupSpec(store, query_id, sub, program, pace, readers, by_arrival)
+        divisible = not self._moments and is_divisible(sub, program)
+        self._groups = TaskGroups(spec, workers or OneThread(), grouping if divisible else None)
         self._encode = _encode_spec(sub.root) if isinstance(sub.root, Write) else None
-        self._written: dict[str, list[pa.Table]] = {}
-        self._restored: list[tuple[str, pa.Table]] = []
-        self._pending: list[pa.Table] = []
         self._leaving: list[exchange_write.Leaving] = []
-        self._marks = ChannelWatermarks(self._session)
-        self._moved = Unpacked()
-        self._open: set[int] = set()
-        self._guarded = 0
         self._headers = False
 
     @property
     def active(self) -> ActiveProgram:
         """The program of the last batch, or the first one to run."""
         ready = self._program(headers=self._headers)
-        return ActiveProgram(ready.program, self._cached, self._headers, self._guarded > 0)
+        guarded = any(group.guarded > 0 for group in tuple(self._groups.all))
+        return ActiveProgram(ready.program, self._cached, self._headers, guarded)
 
     def open(self, partition: int) -> int:
         """See `runtime.ports.Executor`."""
-        self._open.add(partition)
-        for reader in self._readers:
-            if reader is not None:
-                reader.open(partition)
-        self._marks.reread()
-        if not self._session.tables:
-            return 0
-        position = self._session.position(partition)
-        if position is None:
-            self._session.clear(partition)
-        self._compaction.opened(partition, position.written if position else 0)
-        return position.at if position else 0
+        for reader in self._sources:
+            reader.open(partition)
+        return self._groups.first.take(partition)
 
     def clear(self, partition: int, position: int) -> None:
         """See `runtime.ports.Executor`."""
-        self._session.clear(partition)
-        self._compaction.opened(partition, 0)
-        self._marks.reread()
-        # No run happens while a query is being opened, so this transaction holds nothing else.
-        self._session.commit({partition: position})
+        self._groups.of(partition).clear(partition, position)
 
     def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
         """See `runtime.ports.Executor`."""
-        rows, count = changelog.apply(self._session, partition, fetched.batch)
-        self._compaction.added(partition, count)
-        self._marks.reread()
-        if self._written or self._marks.moved or self._restored:
-            self._restored += rows
-        else:
-            # The log has committed these changes, so they may be committed here: a later failure
-            # cannot undo them.
-            self._session.commit({partition: fetched.next_offset}, self._compaction.rows)
+        self._groups.of(partition).restore(partition, fetched)
 
     def run(
         self,
@@ -167,129 +155,113 @@ class DuckDBExecutor:
         closing: bool = False,
     ) -> RunResult[pa.Table]:
         """See `runtime.ports.Executor`."""
-        taken = take_in(
-            self._work,
-            self._sub,
-            self._readers,
-            inputs,
-            self._marks.known(),
-            self._moved,
-            by_arrival=self._by_arrival,
-        )
-        refuse_fatal(taken.problems, self._fatal)
-        self._marks.move(taken.marks, taken.obsolete)
-        if taken.rows == 0 and not closing:
-            return RunResult((), taken.consumed, taken.problems, taken.watermark, ahead=taken.ahead)
         try:
-            if closing:
-                return self._close_windows(taken, together=together)
-            out, problems = self._process(taken)
-            made = self._emit(out, taken, together=together)
+            shares = self._groups.divided(inputs)
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
-        told = (*taken.problems, *problems, *made.problems)
-        return RunResult(
-            made.outputs,
-            taken.consumed,
-            told,
-            taken.watermark,
-            taken.first,
-            made.kept,
-            ahead=taken.ahead,
+        taken = in_order(self._sub, self._each(TaskGroup.take_in, shares))
+        problems = tuple(chain.from_iterable(one.problems for one in taken))
+        refuse_fatal(problems, self._fatal)
+        for (group, _), one in zip(shares, taken, strict=True):
+            group.accept(one)
+            for reader in self._sources:
+                reader.passed(one.consumed)
+        self._groups.took(sum(one.rows for one in taken))
+        work = [
+            (group, one)
+            for (group, _), one in zip(shares, taken, strict=True)
+            if one.rows or closing
+        ]
+        whole: RunResult[pa.Table] = RunResult(
+            (),
+            {at: position for one in taken for at, position in one.consumed.items()},
+            problems,
+            taken[0].watermark,
+            ahead={at: ends for one in taken for at, ends in one.ahead.items()},
         )
+        if not work:
+            return whole
+        self._headers = taken[0].headers
+        chosen = self._program(headers=self._headers, closing=closing)
+        process = partial(self._process, chosen=chosen, together=together, closing=closing)
+        try:
+            if closing:
+                return self._close_windows(whole, work, process)
+            made = self._each(process, work)
+            outputs, kept = self._emit(made)
+        except duckdb.Error as error:
+            raise stopped(error, self._sub) from error
+        told = (*problems, *chain.from_iterable(one.problems for one in made))
+        return replace(whole, outputs=outputs, problems=told, first=taken[0].first, kept=kept)
 
-    def _close_windows(self, taken: Decoder, *, together: bool) -> RunResult[pa.Table]:
+    def _close_windows(
+        self,
+        whole: RunResult[pa.Table],
+        work: Sequence[tuple[TaskGroup, Decoder]],
+        process: Callable[[TaskGroup, Decoder], _Made],
+    ) -> RunResult[pa.Table]:
         """Release what waits for stream time, until nothing waits: what one operator releases may
         wait in the next one."""
-        made, problems, first = _Emitted(), taken.problems, END
-        closed, before = False, self._changes
         while True:
-            out, failed = self._process(taken, closing=True)
-            if self._changes == before:
-                break
-            closed, before = True, self._changes
-            more = self._emit(out, taken, together=together)
-            made = _Emitted(
-                made.outputs + more.outputs, made.problems + more.problems, made.kept + more.kept
+            made = self._each(process, work)
+            if not any(one.closed for one in made):
+                return whole
+            outputs, kept = self._emit(made)
+            whole = replace(
+                whole,
+                outputs=(*whole.outputs, *outputs),
+                problems=(*whole.problems, *chain.from_iterable(one.problems for one in made)),
+                first=min(whole.first, *(one.first for one in made)),
+                kept=whole.kept + kept,
+                closed=True,
             )
-            problems += failed
-            if out.num_rows:
-                first = min(first, pc.min(out[ROWTIME]).as_py())
-        told = (*problems, *made.problems)
-        return RunResult(
-            made.outputs,
-            taken.consumed,
-            told,
-            taken.watermark,
-            first,
-            made.kept,
-            closed,
-            taken.ahead,
-        )
-
-    @property
-    def _changes(self) -> int:
-        """How often state was written since the last commit."""
-        return sum(map(len, self._written.values()))
 
     def flush(self) -> tuple[Appended[pa.Table], ...]:
         """See `runtime.ports.Executor`."""
         outputs: tuple[Appended[pa.Table], ...] = ()
-        if self._pending:
-            outputs = self._records(self._coalesced()).outputs
-            self._pending = []
-        if self._leaving:
-            assert isinstance(self._sub.root, Repartition)
-            outputs = exchange_write.sent(self._leaving, self._sub.root, str(self._sub.output))
-            self._leaving = []
-        marks = self._marks.write()
-        if marks is not None:
-            self._written.setdefault(MARKS.name, []).append(marks)
-        topic = self._sub.changelog
-        if topic is None:
-            return outputs
-        changed = {
-            name: changelog.latest(self._work, self._session.tables[name], written)
-            for name, written in self._written.items()
-        }
-        self._written = {name: [rows] for name, rows in changed.items()}
-        self._compaction.wrote(changed)
-        records = changelog.changelog_records(topic, changed)
-        piece = changelog.changelog_records(topic, self._compaction.piece())
-        return (*outputs, *records, *piece)
+        pending = [(group, None) for group in self._groups.all if group.pending]
+        if pending:
+            outputs, _ = self._emit(self._each(self._coalesced, pending))
+        for run in exchange_write.joined(self._leaving):
+            outputs += self._exchanged(run)
+        self._leaving = []
+        changes = self._each(lambda group, _: group.flush(), [(g, None) for g in self._groups.all])
+        return (*outputs, *chain.from_iterable(changes))
 
     def snapshots(self) -> Snapshots:
         """See `runtime.ports.Executor`."""
-        return self._compaction.last
+        found = [group.snapshots for group in self._groups.all]
+        return Snapshots(
+            frozenset().union(*(each.begun for each in found)),
+            frozenset().union(*(each.complete for each in found)),
+        )
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
-        """See `runtime.ports.Executor`."""
-        if self._written:
-            rows = sum(each.num_rows for written in self._written.values() for each in written)
-            self._upkeep.before_commit(rows, self._open)
-        self._session.commit(changelog_positions, self._compaction.rows)
-        self._written, self._restored = {}, []
+        """See `runtime.ports.Executor`. A crash in between leaves the tasks of some groups behind
+        their changelogs, as any state may be."""
+        for group in self._groups.all:
+            group.commit(changelog_positions)
 
     def discard(self) -> None:
         """See `runtime.ports.Executor`."""
-        self._session.rollback()
-        self._compaction.discard()
-        self._written, self._pending = {}, []
-        self._restored, self._leaving = [], []
-        self._marks.discard()
-        self._moved.forget()
-        self._open.clear()
-        for reader in self._readers:
-            if reader is not None:
-                reader.forget()
+        self._leaving = []
+        self._groups.discard()
+        for reader in self._sources:
+            reader.forget()
 
     def close(self) -> None:
         """See `runtime.ports.Executor`."""
-        for reader in self._readers:
-            if reader is not None:
-                reader.close()
-        self._session.close()
-        self._work.close()
+        for reader in self._sources:
+            reader.close()
+        self._groups.close()
+
+    def _each(
+        self, function: Callable[[TaskGroup, Item], Result], work: Sequence[tuple[TaskGroup, Item]]
+    ) -> list[Result]:
+        """Call a function for several groups, in several threads."""
+        if len(work) == 1:
+            return [function(*work[0])]
+        return self._groups.workers.run([partial(function, *each) for each in work])
 
     def _program(self, *, headers: bool, closing: bool = False) -> Ready:
         if (headers, closing) not in self._programs:
@@ -304,48 +276,32 @@ class DuckDBExecutor:
             self._programs[headers, closing] = ready(program)
         return self._programs[headers, closing]
 
+    # ---- the outputs of a group ----------------------------------------------------------------
+
     def _process(
-        self, taken: Decoder, *, closing: bool = False
-    ) -> tuple[pa.Table, tuple[Problem, ...]]:
-        """Run the fast program, or, after a failure, the exact one."""
-        chosen = self._program(headers=taken.headers, closing=closing)
-        self._headers = taken.headers
-        tables = taken.with_columns(chosen.program.carried)
-        inputs = dict(zip(chosen.program.inputs, tables, strict=True))
-        problems: tuple[Problem, ...] = ()
-        if self._guarded == 0:
-            try:
-                relations, written = run_steps(self._session, chosen.fast, inputs)
-            except duckdb.Error:
-                self._guarded = _GUARDED_RUNS
-                self._replay()
-        if self._guarded:
-            self._guarded -= 1
-            relations, written = run_steps(self._session, chosen.exact, inputs)
-            problems = failed_rows(relations, chosen.program.problems, taken, self._sub)
-        for name, rows in written:
-            self._written.setdefault(name, []).append(rows)
-        return output_of(relations), (
-            *problems,
-            *late_rows(relations, chosen.program.late, self._sub),
-        )
+        self,
+        group: TaskGroup,
+        taken: Decoder,
+        *,
+        chosen: Ready,
+        together: bool,
+        closing: bool = False,
+    ) -> _Made:
+        before = group.changes
+        out, problems = group.process(taken, chosen)
+        if closing and group.changes == before:
+            return _Made()
+        first = pc.min(out[ROWTIME]).as_py() if closing and out.num_rows else END
+        made = self._made(group, out, taken, together=together)
+        return made._replace(problems=(*problems, *made.problems), first=first, closed=closing)
 
-    def _replay(self) -> None:
-        """The failed statement has aborted the transaction: write its changes again."""
-        self._session.rollback()
-        for name, rows in self._restored:
-            self._session.upsert(name, rows)
-        for name, written in self._written.items():
-            for rows in written:
-                self._session.upsert(name, rows)
-
-    def _emit(self, out: pa.Table, taken: Decoder, *, together: bool) -> _Emitted:
+    def _made(self, group: TaskGroup, out: pa.Table, taken: Decoder, *, together: bool) -> _Made:
         root = self._sub.root
         match root:
             case Repartition():
-                return self._send(out, root, taken, together=together)
+                return self._send(group, out, root, taken, together=together)
             case Deliver() if not self._delivering:
-                return _Emitted()
+                return _Made()
             case Write() | Deliver():
                 waiting = self._cached and root.kind is SourceKind.TABLE
                 rows = out if waiting else sink.reduced(out, root.kind)
@@ -353,26 +309,28 @@ class DuckDBExecutor:
                     rows = self._with_moments(rows, taken)
                 if waiting:
                     if rows.num_rows:
-                        self._pending.append(rows)
-                    return _Emitted(kept=rows.nbytes)
-                return self._records(rows)
+                        group.pending.append(rows)
+                    return _Made(kept=rows.nbytes)
+                return self._records(group, rows)
         raise TypeError(f"a sub-topology cannot end in {type(root).__name__}")
 
     def _send(
-        self, out: pa.Table, root: Repartition, taken: Decoder, *, together: bool
-    ) -> _Emitted:
+        self,
+        group: TaskGroup,
+        out: pa.Table,
+        root: Repartition,
+        taken: Decoder,
+        *,
+        together: bool,
+    ) -> _Made:
         if out.num_rows == 0:
-            return _Emitted()
+            return _Made()
         if self._moments:
             out = self._with_moments(out, taken)
         apart = self._output_channels > 1 and not together
         named = self._labelled and not together
         target = exchange_write.Target(str(self._sub.output), self._output_partitions, apart, named)
-        run = exchange_write.leaving(self._work, out, root, target)
-        if self._held:
-            self._leaving.append(run)
-            return _Emitted(kept=run.rows.nbytes)
-        return _Emitted(exchange_write.sent((run,), root, target.topic))
+        return _Made(leaving=exchange_write.leaving(group.work, out, root, target))
 
     def _with_moments(self, out: pa.Table, taken: Decoder) -> pa.Table:
         """The rows with `$m`, the m (see `order`) of the record that caused each of them."""
@@ -387,21 +345,81 @@ class DuckDBExecutor:
             moments = exchange_write.rising_times(out, before)
         return out.append_column(MOMENT, pa.array(moments))
 
-    def _records(self, rows: pa.Table) -> _Emitted:
+    def _records(self, group: TaskGroup, rows: pa.Table) -> _Made:
         root = self._sub.root
-        if isinstance(root, Write) and self._encode is not None:
-            return _Emitted(
-                *sink.records(self._work, rows, root, self._encode, self._output_partitions)
-            )
-        return _Emitted(sink.delivered(rows))
+        if not (isinstance(root, Write) and self._encode is not None):
+            return _Made(delivered=rows)
+        if rows.num_rows == 0:
+            return _Made()
+        encoded, problems = sink.encoded(
+            group.work, rows, root, self._encode, self._output_partitions
+        )
+        return _Made(encoded, problems=problems)
 
-    def _coalesced(self) -> pa.Table:
+    def _coalesced(self, group: TaskGroup, _: None) -> _Made:
+        """The last change of each key since the last flush."""
         root = self._sub.root
         assert isinstance(root, Write | Deliver)
         pairs = zip(root.schema.columns, physical_names(root.schema.names), strict=True)
         keys = [name for column, name in pairs if column.role is Role.KEY]
         known = knows_what_was_there(root.input)
-        return sink.net_changes(self._work, self._pending, keys, known=known)
+        pending, group.pending = group.pending, []
+        return self._records(group, sink.net_changes(group.work, pending, keys, known=known))
+
+    # ---- the outputs of all groups -------------------------------------------------------------
+
+    def _emit(self, made: Sequence[_Made]) -> tuple[tuple[Appended[pa.Table], ...], int]:
+        """The records of a run, and how many bytes are kept until the flush."""
+        kept = sum(one.kept for one in made)
+        outputs: tuple[Appended[pa.Table], ...] = ()
+        encoded = [one.encoded for one in made if one.encoded is not None]
+        if encoded:
+            outputs = self._written(encoded)
+        leaving = [one.leaving for one in made if one.leaving is not None]
+        if leaving:
+            run = exchange_write.side_by_side(leaving)
+            if self._held:
+                self._leaving.append(run)
+                kept += run.rows.nbytes
+            else:
+                outputs = self._exchanged(run)
+        for one in made:
+            if one.delivered is not None:
+                outputs += sink.delivered(one.delivered)
+        return outputs, kept
+
+    def _written(self, encoded: Sequence[sink.Encoded]) -> tuple[Appended[pa.Table], ...]:
+        assert isinstance(self._sub.root, Write)
+        topic = self._sub.root.topic
+        if len(encoded) > 1 and not sink.apart(encoded):
+            encoded = [sink.merged(encoded)]
+        return self._concurrent([partial(each.appended, topic) for each in encoded])
+
+    def _exchanged(self, run: exchange_write.Leaving) -> tuple[Appended[pa.Table], ...]:
+        """The records of rows that move; as many threads make them as there are groups."""
+        root, shares = self._sub.root, len(self._groups.all)
+        assert isinstance(root, Repartition)
+        return self._concurrent(
+            [
+                partial(exchange_write.sent, run, root, str(self._sub.output), share, shares)
+                for share in range(shares)
+            ]
+        )
+
+    def _concurrent(
+        self, calls: Sequence[Callable[[], tuple[Appended[pa.Table], ...]]]
+    ) -> tuple[Appended[pa.Table], ...]:
+        found = [calls[0]()] if len(calls) == 1 else self._groups.workers.run(calls)
+        return tuple(chain.from_iterable(found))
+
+
+def is_divisible(sub: SubTopology, program: Program) -> bool:
+    """Whether groups of tasks can be run apart, and their outputs be put in the order of one run.
+    Where `$seq` of an output is not that of its input, the order is that of each task alone: that
+    suffices for keyed rows, of which each key has one task, but not for rows that move on."""
+    if sub.partitions == 1 or isinstance(sub.root, Deliver):
+        return False
+    return program.traced or (bool(program.tables) and isinstance(sub.root, Write))
 
 
 def _encode_spec(node: Write) -> EncodeSpec:

@@ -13,7 +13,7 @@ receive them nearly in the order of time, and few of them late.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,12 @@ class Ordered:
     seq: tuple[Ints, ...]
     moments: Ints
     watermark: int
+
+    def of(self, begin: int, end: int) -> Ordered:
+        """The same, of the segments from `begin` to `end` alone. The numbers stay those of all."""
+        return replace(
+            self, accepted=self.accepted[begin:end], m=self.m[begin:end], seq=self.seq[begin:end]
+        )
 
 
 def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordered:

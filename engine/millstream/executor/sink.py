@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -49,17 +50,35 @@ def reduced(out: pa.Table, kind: SourceKind) -> pa.Table:
     return out.filter(pa.array((diff != -1) | ~entering[seq]))
 
 
-def records(
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Records of a run for the sink: the partition and number of each, and which of them to write
+    (None: all)."""
+
+    records: pa.Table
+    destination: np.ndarray[Any, Any]
+    seq: Ints
+    rows: Ints | None = None
+
+    def appended(self, topic: str) -> tuple[Appended[pa.Table], ...]:
+        """The records for each partition, in `$seq` order."""
+        return tuple(
+            Appended(topic, partition, piece, piece.num_rows, piece.nbytes)
+            for partition, piece in by_partition(
+                self.records, self.destination, self.seq, self.rows
+            )
+        )
+
+
+def encoded(
     con: duckdb.DuckDBPyConnection,
     out: pa.Table,
     node: Write,
     spec: EncodeSpec,
     partitions: int,
-) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
-    """Encoded records for each partition of the sink, in `$seq` order; `out` is reduced. Where it
-    has `$m`, that is the records' arrival number."""
-    if out.num_rows == 0:
-        return (), ()
+) -> tuple[Encoded, tuple[Problem, ...]]:
+    """The rows of `out`, which is reduced, as records. Where it has `$m`, that is the records'
+    arrival number."""
     columns = out.select([name for name in out.column_names if name not in _BOOKKEEPING])
     encoded = encode(con, columns, spec, node.topic)
     diff = out[DIFF].to_numpy()
@@ -82,11 +101,28 @@ def records(
     else:
         raw = pa.Table.from_arrays(arrays, schema=RAW_SCHEMA)
     rows = np.flatnonzero(keeping) if not keeping.all() else None
-    appended = tuple(
-        Appended(node.topic, partition, piece, piece.num_rows, piece.nbytes)
-        for partition, piece in by_partition(raw, destination, out[SEQ].to_numpy(), rows)
+    return Encoded(raw, destination, out[SEQ].to_numpy(), rows), tuple(encoded.problems)
+
+
+def apart(groups: Sequence[Encoded]) -> bool:
+    """Whether no two of them have records for the same partition."""
+    found = np.concatenate([np.unique(each.destination) for each in groups])
+    return len(found) == len(np.unique(found))
+
+
+def merged(groups: Sequence[Encoded]) -> Encoded:
+    """The records of several groups of tasks as those of one."""
+    shift, chosen = 0, []
+    for each in groups:
+        rows = np.arange(each.records.num_rows) if each.rows is None else each.rows
+        chosen.append(rows + shift)
+        shift += each.records.num_rows
+    return Encoded(
+        pa.concat_tables([each.records for each in groups]),
+        np.concatenate([each.destination for each in groups]),
+        np.concatenate([each.seq for each in groups]),
+        np.concatenate(chosen),
     )
-    return appended, tuple(encoded.problems)
 
 
 def sink_times(out: pa.Table, node: Write) -> tuple[Ints, Array]:

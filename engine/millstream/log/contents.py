@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,9 +18,11 @@ from millstream.log.tail import TailCache
 
 class Contents:
     """The topics with their bounds, the positions of groups, and the newest records. Updated after
-    the file, under the log's lock."""
+    the file, under the log's lock. Readers need only `lock`, so they do not wait for a write."""
 
     def __init__(self, tail_bytes: int) -> None:
+        self.lock = threading.Lock()
+        """Held while records are added to the memory, and only then."""
         self._tail_bytes = tail_bytes
         self.topics: dict[str, Stored] = {}
         self.positions: dict[str, dict[TopicPartition, int]] = {}
@@ -27,9 +30,10 @@ class Contents:
 
     def load(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Load the contents of the file."""
-        self.topics = tables.load_topics(cursor)
-        self.positions = tables.load_positions(cursor)
-        self.tail = TailCache(self._tail_bytes)
+        topics, positions = tables.load_topics(cursor), tables.load_positions(cursor)
+        with self.lock:
+            self.topics, self.positions = topics, positions
+            self.tail = TailCache(self._tail_bytes)
 
     def listed(self) -> tuple[Topic, ...]:
         """The topics, by name."""
@@ -37,7 +41,8 @@ class Contents:
 
     def recent(self, topic: str, partition: int, first: int, stop: int) -> pa.Table | None:
         """The records in [first, stop), if all of them are still in memory."""
-        return self.tail.find((topic, partition), first, stop) if stop > first else None
+        with self.lock:
+            return self.tail.find((topic, partition), first, stop) if stop > first else None
 
     def plan(self, appended: Sequence[Appended[pa.Table]]) -> list[Insertion]:
         """The next offsets of records; raises StatementError for a topic or partition that does not
@@ -66,20 +71,22 @@ class Contents:
 
     def forget_topic(self, name: str) -> None:
         """Remove a topic and every position on it."""
-        del self.topics[name]
-        self.tail.forget(name)
+        with self.lock:
+            del self.topics[name]
+            self.tail.forget(name)
         self.positions = {
             group: {at: position for at, position in positions.items() if at[0] != name}
             for group, positions in self.positions.items()
         }
 
     def publish(self, insertions: Sequence[Insertion]) -> None:
-        """Note that records have been added."""
-        for insertion in insertions:
-            name = insertion.after.topic.name
-            self.topics[name] = insertion.after
-            for partition, first, records in insertion.placed:
-                self.tail.add((name, partition), first, records)
+        """Note that records have been added, all at once for readers."""
+        with self.lock:
+            for insertion in insertions:
+                name = insertion.after.topic.name
+                self.topics[name] = insertion.after
+                for partition, first, records in insertion.placed:
+                    self.tail.add((name, partition), first, records)
 
     def move(self, moves: Mapping[str, Mapping[TopicPartition, int]]) -> None:
         """Note that positions of groups have moved."""

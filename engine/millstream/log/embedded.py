@@ -198,8 +198,12 @@ class EmbeddedLog:
     # Reading
 
     def _stored(self, name: str, partition: int) -> Stored:
-        check_partition(name, partition, self.topic(name))
-        return self._contents.topics[name]
+        self._require_open()
+        # Looked up once: without the lock, the topic may be deleted at any time.
+        stored = self._contents.topics.get(name)
+        check_partition(name, partition, stored.topic if stored else None)
+        assert stored is not None
+        return stored
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """See `Log`. Recent records are read from memory, without a copy."""
@@ -213,13 +217,13 @@ class EmbeddedLog:
         self, topic: str, partition: int, offset: int, max_records: int
     ) -> Fetched[pa.Table]:
         """As `read`, but records that are not in memory are left to be read by the caller, if their
-        size can be estimated from earlier reads: queries may have decoded them for each other."""
-        with self._lock:
-            stored = self._stored(topic, partition)
-            end = stored.ends[partition]
-            check_offset(topic, partition, offset, stored.starts[partition], end)
-            stop = min(offset + max(max_records, 0), end)
-            batch = self._contents.recent(topic, partition, offset, stop)
+        size can be estimated from earlier reads: queries may have decoded them for each other. It
+        waits for no write."""
+        stored = self._stored(topic, partition)
+        end = stored.ends[partition]
+        check_offset(topic, partition, offset, stored.starts[partition], end)
+        stop = min(offset + max(max_records, 0), end)
+        batch = self._contents.recent(topic, partition, offset, stop)
         later, size = None, self._record_bytes.get((topic, partition))
         if batch is None and stop > offset and size is not None:
             later = partial(self._read_tables, stored, partition, offset, stop)
@@ -267,7 +271,7 @@ class EmbeddedLog:
         self, topic_partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """See `Log`; all of them as of one moment."""
-        with self._lock:
+        with self._contents.lock:
             return ends_one_by_one(self, topic_partitions)
 
     def written_end(self, topic: str, partition: int) -> int:

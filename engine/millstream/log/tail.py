@@ -28,7 +28,7 @@ class _Piece:
 class TailCache:
     """Bounded memory of the last appends; readers at the end of the log use it instead of DuckDB.
 
-    Not thread-safe: the log's lock guards it.
+    Not thread-safe: the lock of `Contents` guards it.
     """
 
     def __init__(self, max_bytes: int) -> None:

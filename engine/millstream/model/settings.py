@@ -89,7 +89,7 @@ class EngineSettings:
     """Additional memory that DuckDB may use, before it spills to disk, for each query over history,
     back-fill or pipeline in this process, and in each of Spark's Python workers."""
     processing_threads: int = 2
-    """Threads that process queries; one query is processed by one of them at a time."""
+    """Threads that process queries. A query with much to do is processed by several of them."""
     function_threads: int = 2
     """Threads that process the queries that call functions in Python, and no others. As many of
     these run at once; functions that wait for long delay only each other."""

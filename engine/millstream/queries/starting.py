@@ -37,6 +37,7 @@ from millstream.plan.nodes import holds_results
 from millstream.queries.registry import PersistentQuery, QueryRegistry
 from millstream.queries.topic_creation import CreatedTopics, create_topics
 from millstream.queries.user_functions import calls_users_functions
+from millstream.runtime.grouping import ByBacklog
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
 from millstream.state.store import Store
@@ -209,6 +210,8 @@ def executors(
     unknown = sources - noted.keys() - internal.keys()
     read = noted | dict(registry.log.describe(unknown) if unknown else {})
     sharing = Sharing(registry.decoded, {topic.name: topic.id for topic in read.values()})
+    # Functions of users may hold the interpreter, and need not be called by several threads.
+    grouping = None if calls_users_functions(topology) else ByBacklog()
     specs: list[ExecutorSpec[pa.Table]] = []
     register_plan(registry.store, registry.functions, topology)
     with ExitStack() as opened:
@@ -236,6 +239,8 @@ def executors(
                 by_arrival=by_arrival,
                 held=held,
                 sharing=sharing,
+                workers=registry.driver.workers,
+                grouping=grouping,
             )
             opened.callback(executor.close)
             inputs = tuple(item.topic for item in sub.inputs)

@@ -1,5 +1,5 @@
 """The ports of the runtime besides the log: an executor for each sub-topology, a replica where its
-state is followed elsewhere, and the restorer that replays.
+state is followed elsewhere, the restorer that replays, and threads in the background.
 
 The runtime never inspects a batch. Production passes DuckDB executors and Arrow tables, most
 simulations pass small pure-Python ones and lists.
@@ -7,7 +7,7 @@ simulations pass small pure-Python ones and lists.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol
 
@@ -168,3 +168,30 @@ class NoRestorer:
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
         """See `Restorer`."""
         return wanted
+
+
+class Started(Protocol):
+    """A call that was started in the background."""
+
+    def wait(self) -> None:
+        """Return when it has ended; raises its error."""
+
+    def give_up(self) -> None:
+        """Have it never made, or, if it has begun, wait for its end; its error is dropped."""
+
+
+class Background(Protocol):
+    """Makes calls beside the caller."""
+
+    def start(self, call: Callable[[], None], size: int) -> Started | None:
+        """Start a call that writes `size` bytes, for the caller to wait for; None where it has been
+        made here, because nothing would be gained. Its error is raised then."""
+
+
+class NoBackground:
+    """Makes each call where it is started."""
+
+    def start(self, call: Callable[[], None], size: int) -> Started | None:
+        """See `Background`."""
+        call()
+        return None

@@ -36,7 +36,7 @@ from millstream.log.log import (
 from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from millstream.runtime.assigned_tasks import AssignedTasks
 from millstream.runtime.idle_closing import IdleClosing
-from millstream.runtime.ports import Restorer, RunResult
+from millstream.runtime.ports import Background, Restorer, RunResult
 from millstream.runtime.record_collector import Prepared, RecordCollector
 from millstream.runtime.retry_state import RetryState
 from millstream.runtime.spec import (
@@ -64,6 +64,7 @@ class QueryRunner(Generic[Batch]):
         settings: RuntimeSettings,
         report: ProblemSink,
         restorer: Restorer,
+        background: Background,
     ) -> None:
         self.spec = spec
         self.log = log
@@ -79,17 +80,14 @@ class QueryRunner(Generic[Batch]):
         self.pause_wanted = False
         self.retry_state = RetryState()
         self.holding = AssignedTasks(spec, log, restorer)
-        self.collector = RecordCollector(spec, self.holding.writer)
+        self.collector = RecordCollector(spec, self.holding.writer, background)
         self.committed: dict[TopicPartition, int] = {}
         self.topics = {topic.name: topic for topic in spec.topics}
         self.subscription = spec.subscription
         self.dirty = False
         self.prepared: tuple[Prepared[Batch], Participant[Batch]] | None = None
         """What it contributes to the commit round that is under way."""
-        self.dirty_since = 0
-        self.last_commit = 0
-        self.commit_began = 0
-        self.next_gathering = 0
+        self.dirty_since = self.last_commit = self.commit_began = self.next_gathering = 0
 
     # ---- one slice of work -------------------------------------------------------------------
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic
 
 from millstream.log.log import Appended, Batch, Outcome, Participant, TopicPartition, Writer
 from millstream.model.errors import MillstreamError
+from millstream.runtime.ports import Background, Started
 from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
 from millstream.runtime.subtopology_runners import Flushed
 
@@ -35,9 +37,17 @@ class RecordCollector(Generic[Batch]):
     """The writer of one query, and the outputs that are buffered until its commit (exactly
     once)."""
 
-    def __init__(self, spec: QuerySpec[Batch], open_writer: Callable[[], Writer[Batch]]) -> None:
+    def __init__(
+        self,
+        spec: QuerySpec[Batch],
+        open_writer: Callable[[], Writer[Batch]],
+        background: Background,
+    ) -> None:
         self.spec = spec
         self._open_writer = open_writer
+        self._background = background
+        self._under_way: Started | None = None
+        """The last outputs, if they may not be written yet."""
         self.pending: list[Appended[Batch]] = []
         self.kept = 0
         """Bytes of output that the executors buffer until the commit."""
@@ -74,16 +84,41 @@ class RecordCollector(Generic[Batch]):
             self.pending.extend(outer)
             self._append(inner)
         else:
-            self._append(outputs)
+            inner, _ = self._parted(outputs)
+            if inner:
+                self._append(outputs)
+            else:
+                self._append_beside(outputs)
 
     def _append(self, outputs: Sequence[Appended[Batch]]) -> None:
-        """Write outputs at once (at least once)."""
+        """Write outputs at once (at least once): after those before them, by the same writer."""
+        if outputs:
+            self._arrived()
+            self._write(self.writer, outputs)
+
+    def _append_beside(self, outputs: Sequence[Appended[Batch]]) -> None:
+        """Write outputs that nothing in this query reads, while it goes on. They are on the log
+        before the next ones, and before the positions behind their input."""
+        if outputs:
+            self._arrived()
+            size = sum(output.bytes for output in outputs)
+            # Here, because the writer may have to be opened.
+            write = partial(self._write, self.writer, outputs)
+            self._under_way = self._background.start(write, size)
+
+    def _arrived(self) -> None:
+        """Wait until all outputs are written. Raises the error of writing them."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.wait()
+
+    def _write(self, writer: Writer[Batch], outputs: Sequence[Appended[Batch]]) -> None:
         streams = [output for output in outputs if output.topic in self.spec.streams]
         tables = [output for output in outputs if output.topic not in self.spec.streams]
         if streams:
-            self.writer.send(streams)
+            writer.send(streams)
         if tables:
-            self.writer.append(tables)
+            writer.append(tables)
 
     def hand_out(self, outputs: Iterable[Appended[Batch]]) -> None:
         """Deliver a transient query's outputs to its client; outputs between its sub-topologies go
@@ -105,12 +140,14 @@ class RecordCollector(Generic[Batch]):
         """Make everything up to `positions` durable. At least once, the outputs of runs are durable
         already; changelogs are still written in one transaction with the positions. Otherwise an
         instance that lost its tasks could overwrite what their new owner wrote."""
+        self._arrived()
         return self.writer.transact(self.spec.group, (*self.pending, *flushed), positions)
 
     def participant(
         self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
     ) -> Participant[Batch]:
         """The same as a participant of a commit round."""
+        self._arrived()
         return Participant(self.writer, self.spec.group, (*self.pending, *flushed), positions)
 
     @property
@@ -139,6 +176,9 @@ class RecordCollector(Generic[Batch]):
     def discard(self) -> None:
         """Drop the buffered outputs and close the writer."""
         self.settled()
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.give_up()
         writer, self._writer = self._writer, None
         if writer is not None:
             with suppress(MillstreamError):

@@ -17,7 +17,7 @@ from millstream.log.log import Batch, Log, Participant, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
 from millstream.runtime.alignment import Lineage, Reached, feeding, lineage, reached_by, topics_of
-from millstream.runtime.ports import Executor, NoRestorer, Restorer
+from millstream.runtime.ports import Background, Executor, NoBackground, NoRestorer, Restorer
 from millstream.runtime.query_runner import STOPPED, QueryRunner
 from millstream.runtime.scheduling import (
     FIRST_BATCH,
@@ -80,6 +80,8 @@ class Runtime(Generic[Batch]):
         self._queries: dict[str, QueryRunner[Batch]] = {}
         self._next = 0
         self._changes = count(1)
+        self.background: Background = NoBackground()
+        """Where queries that are added from now on write outputs while they go on."""
         self.rounds = CommitRounds()
         self.changes = 0
         """Another number whenever the set of queries has changed."""
@@ -102,7 +104,7 @@ class Runtime(Generic[Batch]):
             first = min(FIRST_BATCH, settings.max_batch_records)
             settings = replace(settings, max_batch_records=first)
         self._queries[spec.query_id] = QueryRunner(
-            spec, self._log, settings, self._problems, self._restorer
+            spec, self._log, settings, self._problems, self._restorer, self.background
         )
         self.changes = next(self._changes)
 

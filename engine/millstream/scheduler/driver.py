@@ -3,8 +3,8 @@ work, and another one for the queries that call functions in Python.
 
 `lock` protects the set of queries and the catalog. Statements hold it, the threads do not. A
 statement that touches one query waits until no thread works on that query. The wait is bounded
-unless a user's function hangs. Two threads never work on the same query
-(`scheduler/scheduler.py`).
+unless a user's function hangs. Two threads never take the same query (`scheduler/scheduler.py`);
+one may help the other with a part of its work.
 """
 
 from __future__ import annotations
@@ -93,6 +93,11 @@ class Driver:
         """Signal that any query may have work."""
         self._scheduler.wake_all()
         self._wake.set()
+
+    @property
+    def workers(self) -> Scheduler:
+        """The processing threads, as far as they have nothing else to do (`Workers`)."""
+        return self._scheduler
 
     @property
     def threaded(self) -> bool:
@@ -222,7 +227,10 @@ class Driver:
     def _run(self, take: Callable[[], Taken | None]) -> None:
         try:
             while (taken := take()) is not None:
-                if taken.commits:
+                if taken.offer is not None:
+                    taken.offer.run()
+                    self._scheduler.end_offer()
+                elif taken.commits:
                     self._commit_round(taken.query_ids)
                 else:
                     self._work(taken.query_ids[0])

@@ -6,18 +6,22 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from millstream.log.watchers import News
 from millstream.runtime.ready_queue import ReadyQueue
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.scheduling import Candidate, choose
 from millstream.runtime.spec import Step
+from millstream.scheduler.offers import Offer, StartedOffer
 
+Result = TypeVar("Result")
+BESIDE_BYTES = 256 << 10
+"""Fewer bytes are written in less time than another thread needs to begin."""
 TIMED_WAIT_MS_MAX = 500
 """The longest wait for a point in time. The clock is the time of day, which may be set."""
 SIGNALS_SECONDS = 0.5
@@ -26,10 +30,12 @@ LOOK_MS = 5_000
 
 
 class Taken(NamedTuple):
-    """What a thread has taken: a query to run, or the queries of a commit round."""
+    """What a thread has taken: a query to run, the queries of a commit round, or the offer of
+    another thread."""
 
     query_ids: tuple[str, ...]
     commits: bool = False
+    offer: Offer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,11 @@ class Scheduler:
         self._drainers = 0
         self._steps = 0
         """The number of steps that did something."""
+        self._offers: deque[Offer] = deque()
+        self._idle = 0
+        """The number of threads that wait for something to take."""
+        self._helping = 0
+        """The number of threads that have taken an offer."""
 
     # ---- what makes queries ready ------------------------------------------------------------
 
@@ -142,7 +153,11 @@ class Scheduler:
                     if self._queue.ready or self._timed_until is None:
                         self._woken.notify()
                     return taken
-                self._wait(now)
+                self._idle += 1
+                try:
+                    self._wait(now)
+                finally:
+                    self._idle -= 1
         return None
 
     def take_functions(self) -> Taken | None:
@@ -159,6 +174,10 @@ class Scheduler:
         return None
 
     def _take(self, now: int) -> Taken | None:
+        if self._offers:
+            # Before queries: the one that offers is under way already.
+            self._helping += 1
+            return Taken((), offer=self._offers.popleft())
         chosen = self._choose(now, functions=False)
         company = chosen is not None and chosen.brief
         together = self._queue.round(now, others=company, without=self._waiters)
@@ -258,6 +277,54 @@ class Scheduler:
         finally:
             # Another thread may still wait for a later time; one more timeout does no harm.
             self._timed_until = None
+
+    # ---- threads that help the one of a query --------------------------------------------------
+
+    @property
+    def free(self) -> int:
+        """The number of threads that have no query to run. Those that help are soon free again."""
+        return max(0, self._idle + self._helping - len(self._offers))
+
+    def run(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
+        """See `executor.groups.Workers`. The calls that no other thread has taken by then are made
+        by the caller, so it never waits for a thread that is busy with anything else."""
+        offers = [Offer(call) for call in calls]
+        with self._woken:
+            self._offers.extend(offers[1:])
+            self._woken.notify(len(offers) - 1)
+        offers[0].run()
+        for offer in offers[1:]:
+            if self.withdrawn(offer):
+                offer.run()
+        for offer in offers:
+            offer.wait()
+        return [offer.result for offer in offers]
+
+    def start(self, call: Callable[[], None], size: int) -> StartedOffer | None:
+        """See `runtime.ports.Background`."""
+        if size < BESIDE_BYTES or self._idle <= len(self._offers):
+            call()
+            return None
+        offer = Offer(call)
+        with self._woken:
+            self._offers.append(offer)
+            self._woken.notify()
+        return StartedOffer(offer, self.withdrawn)
+
+    def end_offer(self) -> None:
+        """Note that the call of an offer that was taken has ended."""
+        with self._woken:
+            self._helping -= 1
+
+    def withdrawn(self, offer: Offer) -> bool:
+        """Whether no thread has taken an offer, and none will: the caller may make the call."""
+        with self._woken:
+            if offer in self._offers:
+                self._offers.remove(offer)
+                return True
+        return False
+
+    # ---- the thread of a query ------------------------------------------------------------------
 
     def begin(self, query_id: str) -> None:
         """Note that a step of a taken query begins."""

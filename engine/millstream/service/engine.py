@@ -92,6 +92,7 @@ class Engine:
             full=settings.max_batch_records,
             linger_ms=settings.linger_ms if log.private else 0,
         )
+        self.runtime.background = self.driver.workers
         self.registry = self._registry(functions)
         self.cluster = Cluster(self.registry, incarnation, clock)
         self.command_topic = CommandTopic(

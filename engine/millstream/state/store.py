@@ -226,6 +226,11 @@ class Session:
                     self.connection.execute(sought)
             self.connection.execute(f"USE {schema}")
 
+    @property
+    def begun(self) -> bool:
+        """Whether a transaction is open."""
+        return self._open
+
     def begin(self) -> None:
         """Begin the transaction unless one is open."""
         if not self._open and self.tables:
