@@ -63,7 +63,9 @@ class AheadReader:
         kept = self._kept.get(topic_partition)
         first = -1 if kept is None else offset - (kept.next_offset - kept.count)
         gone = offset < self._log.start_offset(topic, partition)
-        if kept is None or gone or not 0 <= first < kept.count:
+        # What is left of it may be few records, and a run costs much whatever it reads.
+        short = kept is not None and not kept.end and first + max_records > kept.count
+        if kept is None or gone or short or not 0 <= first < kept.count:
             kept = self._kept[topic_partition] = self._log.read(topic, partition, offset, AHEAD)
             first = 0
         self._nothing.setdefault(topic, kept.batch.slice(0, 0))

@@ -9,6 +9,10 @@ from millstream.runtime.spec import RuntimeSettings
 
 PACE_MIN = 1 << 17
 """The fewest bytes of records to fetch of a partition whose records are held back."""
+MOVED_MIN = 1 << 20
+"""The same of a repartition topic: its records are decoded once, however often they are held back.
+They hold many rows, and a run ends with the first of the last rows that were read of each
+partition, so of single records it takes few."""
 
 
 class FetchQuota:
@@ -42,10 +46,14 @@ class FetchQuota:
         else:
             self.behind.add(topic_partition)
 
-    def consumed(self, topic_partition: TopicPartition, taken: int, offered: int) -> None:
-        """Read less of a partition whose records are held back, more again when they are not."""
+    def consumed(
+        self, topic_partition: TopicPartition, taken: int, offered: int, *, moved: bool = False
+    ) -> None:
+        """Read less of a partition whose records are held back, more again when they are not.
+        `moved`: of a repartition topic."""
         if taken < offered:
-            fewest = max(1, PACE_MIN // self._record_bytes.get(topic_partition, 1))
+            least = MOVED_MIN if moved else PACE_MIN
+            fewest = max(1, least // self._record_bytes.get(topic_partition, 1))
             self._pace[topic_partition] = max(fewest, 2 * taken)
         elif topic_partition in self._pace:
             self._pace[topic_partition] = max(self._pace[topic_partition], 2 * taken)

@@ -321,7 +321,12 @@ class SubTopologyRunner(Generic[Batch]):
                 continue
             moved += after - before
             records += _records(fetched, before, after)
-            self.fetch_quota.consumed(topic_partition, after - before, fetched.next_offset - before)
+            self.fetch_quota.consumed(
+                topic_partition,
+                after - before,
+                fetched.next_offset - before,
+                moved=fetched.topic in self.channels.senders,
+            )
         if self.idling.next_at is not None:
             result = replace(result, watermark=NEVER)
         stuck = self._waits() and not (moved and self.sender_buffers)

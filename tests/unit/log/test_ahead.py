@@ -52,3 +52,13 @@ def test_what_was_kept_of_truncated_records_is_not_given(log: EmbeddedLog) -> No
     assert reader.read("t", 0, 5, 2).count == 2
     assert reader.ready({("t", 0): 7}) == 3
     reader.close()
+
+
+def test_the_rest_of_what_was_kept_is_not_given_alone(log: EmbeddedLog) -> None:
+    """A run costs much, however few records it reads."""
+    append(log, 10, AHEAD)
+    reader = log.reader()
+    reader.read("t", 0, 0, 2)
+    fetched = reader.read("t", 0, AHEAD - 3, 8)
+    assert fetched.batch["offset"].to_pylist() == list(range(AHEAD - 3, AHEAD + 5))
+    assert not fetched.end

@@ -25,3 +25,14 @@ def test_little_is_asked_for_of_what_is_held_back_whatever_a_record_weighs(
         fetch_quota.consumed(PLACE, wanted, wanted)
         wanted *= 2
     assert fetch_quota.quota(PLACE, [PLACE], SETTINGS) == before
+
+
+def test_several_records_of_other_tasks_are_fetched_though_they_are_held_back() -> None:
+    """Of one record each, a run takes about one of all partitions together."""
+    quotas = []
+    for moved in (True, False):
+        fetch_quota = FetchQuota()
+        fetch_quota.read(PLACE, Fetched("t", 0, [], 10, 10, False, 10 * 200_000))
+        fetch_quota.consumed(PLACE, 0, 10, moved=moved)
+        quotas.append(fetch_quota.quota(PLACE, [PLACE], SETTINGS))
+    assert quotas == [5, 1]
