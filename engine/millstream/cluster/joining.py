@@ -53,7 +53,8 @@ def hosted_partitions(cluster: Cluster, query_id: str) -> HostedPartitions:
         positions[task.id.partition] += task.position
     opening = {task.id.partition: 0 for task in tasks if task.state is TaskState.RESTORING}
     active = frozenset(task.id.partition for task in tasks) - opening.keys()
-    following = _following(cluster, query_id)
+    restoring = cluster.registry.restoring
+    following = () if restoring is None else restoring.progress(query_id)
     for progress in following:
         positions[progress.task.partition] += progress.position
     for partition, position in _left(cluster, query_id).items():
@@ -79,12 +80,6 @@ def copies_of(cluster: Cluster, membership: MembershipThread, members: Collectio
 def _left(cluster: Cluster, query_id: str) -> Mapping[int, int]:
     restoring = cluster.registry.restoring
     return {} if restoring is None else restoring.left(query_id)
-
-
-def _following(cluster: Cluster, query_id: str) -> list[Progress]:
-    restoring = cluster.registry.restoring
-    found = restoring.progress() if restoring is not None else ()
-    return [progress for progress in found if progress.query_id == query_id]
 
 
 def _restore_progress(following: Collection[Progress]) -> tuple[dict[int, int], dict[int, int]]:

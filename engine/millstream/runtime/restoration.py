@@ -115,11 +115,14 @@ class Restoration(Generic[Batch]):
         query = self._queries.get(query_id)
         return frozenset() if query is None else query.ready(self._settings.restore_tolerance)
 
-    def progress(self, now: int) -> tuple[Progress, ...]:
-        """The progress of everything that is followed."""
+    def progress(self, now: int, query_id: str | None = None) -> tuple[Progress, ...]:
+        """The progress of everything that is followed, or of one query."""
+        known = self._queries
+        queries = tuple(known.values()) if query_id is None else (known.get(query_id),)
         return tuple(
             follower.progress(query.query_id, now)
-            for query in tuple(self._queries.values())
+            for query in queries
+            if query is not None
             for follower in tuple(query.followers.values())
         )
 

@@ -123,9 +123,9 @@ class Restoring:
         """See `Restoration.ready`."""
         return self._restoration.ready(query_id)
 
-    def progress(self) -> tuple[Progress, ...]:
+    def progress(self, query_id: str | None = None) -> tuple[Progress, ...]:
         """See `Restoration.progress`."""
-        return self._restoration.progress(self._clock())
+        return self._restoration.progress(self._clock(), query_id)
 
     def completed(self, statuses: Sequence[QueryStatus]) -> tuple[QueryStatus, ...]:
         """The statuses, completed with the tasks that are still being restored here."""

@@ -348,6 +348,8 @@ def test_progress_has_amounts_and_times() -> None:
     assert (first.role, first.position, first.target) == (Role.STARTING, 10, 25)
     assert (first.lag, first.rate) == (15, 10.0)
     assert (second.role, second.lag) == (Role.STANDBY, 10)
+    assert host.restoration.progress(1000, "Q") == host.restoration.progress(1000)
+    assert host.restoration.progress(1000, "another") == ()
     host.rest()
     host.changes(30, partition=1)
     host.now += SMALL.lag_interval_ms
