@@ -7,7 +7,7 @@ offset. The queries of a lineage reach it in the order of the data.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millstream.log.log import Batch, TopicPartition
 from millstream.runtime.query_runner import STOPPED, QueryRunner
@@ -171,6 +171,14 @@ def moved_up_to(
     )
 
 
+def ends_of(execution: QueryRunner[Batch]) -> QueryTopics:
+    """The external topics of a query, without its sub-topologies."""
+    spec = execution.spec
+    inputs = frozenset(topic for executor in spec.executors for topic in executor.inputs)
+    outputs = frozenset(topic for executor in spec.executors for topic in executor.outputs)
+    return QueryTopics(spec.query_id, inputs - spec.repartitions, outputs - spec.repartitions)
+
+
 def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
     """The external topics of a query."""
     spec = execution.spec
@@ -184,9 +192,7 @@ def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
         )
         for executor in spec.executors
     )
-    inputs = frozenset().union(*(sub.inputs for sub in sub_topologies)) - spec.repartitions
-    outputs = frozenset().union(*(sub.outputs for sub in sub_topologies)) - spec.repartitions
-    return QueryTopics(spec.query_id, inputs, outputs, sub_topologies)
+    return replace(ends_of(execution), sub_topologies=sub_topologies)
 
 
 def reached_by(execution: QueryRunner[Batch]) -> Reached:

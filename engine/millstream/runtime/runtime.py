@@ -16,7 +16,16 @@ from typing import Generic
 from millstream.log.log import Batch, Log, Participant, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
-from millstream.runtime.alignment import Lineage, Reached, feeding, lineage, reached_by, topics_of
+from millstream.runtime.alignment import (
+    Lineage,
+    QueryTopics,
+    Reached,
+    ends_of,
+    feeding,
+    lineage,
+    reached_by,
+    topics_of,
+)
 from millstream.runtime.ports import Background, Executor, NoBackground, NoRestorer, Restorer
 from millstream.runtime.query_runner import STOPPED, QueryRunner
 from millstream.runtime.scheduling import (
@@ -80,6 +89,7 @@ class Runtime(Generic[Batch]):
         self._queries: dict[str, QueryRunner[Batch]] = {}
         self._next = 0
         self._changes = count(1)
+        self._known: tuple[int, Mapping[str, QueryTopics]] = 0, {}
         self.background: Background = NoBackground()
         """Where queries that are added from now on write outputs while they go on."""
         self.rounds = CommitRounds()
@@ -304,14 +314,24 @@ class Runtime(Generic[Batch]):
 
     def feeding(self, topics: Collection[str]) -> frozenset[str]:
         """The queries that write these topics, or keep them as tables, and all that feed them."""
-        return feeding([topics_of(query) for query in self._queries.values()], topics)
+        return feeding(list(self._topics().values()), topics)
+
+    def _topics(self) -> Mapping[str, QueryTopics]:
+        """What each query reads and writes; found once for each set of queries."""
+        changes = self.changes
+        if self._known[0] != changes:
+            queries = tuple(self._queries.items())
+            self._known = changes, {query_id: ends_of(query) for query_id, query in queries}
+        return self._known[1]
 
     def awaited(self, topics: Collection[str]) -> frozenset[str]:
         """The queries whose results somebody waits for: those that feed these topics, and transient
         ones with all that feed them."""
-        transient = {id: one for id, one in self._queries.items() if one.spec.transient}
-        read = (topics_of(query).inputs for query in transient.values())
-        return self.feeding(frozenset(topics).union(*read)) | transient.keys()
+        known = self._topics()
+        queries = tuple(self._queries.items())
+        transient = {id for id, query in queries if query.spec.transient} & known.keys()
+        read = (known[query_id].inputs for query_id in transient)
+        return self.feeding(frozenset(topics).union(*read)) | transient
 
     def fail(self, query_id: str, error: Exception) -> None:
         """Stop one query because of a fault in the surrounding program."""
