@@ -196,7 +196,8 @@ def test_websockets(door: Guarded, caller: str) -> None:
     request = quote(json.dumps({"sql": "SELECT * FROM orders LIMIT 1;"}))
     url = f"wss{door.url.removeprefix('https')}/ws/query?request={request}"
     trusted = ssl.create_default_context(cafile=str(door.ours.file))
-    with connect(url, ssl=trusted, additional_headers=door.headers(caller)) as socket_:
+    shown = door.headers(caller)
+    with connect(url, ssl=trusted, open_timeout=PATIENCE_S, additional_headers=shown) as socket_:
         first = json.loads(socket_.recv(timeout=PATIENCE_S))
         if caller == "reader":
             assert [column["name"] for column in first] == ["ID", "ITEM"]
