@@ -33,7 +33,7 @@ def decode_spec(source: Source, columns: tuple[tuple[str, str], ...] = ()) -> De
 @contextmanager
 def decoder(spec: DecodeSpec, topic: str) -> Iterator[Decoder]:
     """Decode records of a topic in a DuckDB of their own."""
-    con = duckdb.connect(config={"threads": 1})
+    con = duckdb.connect(config={"threads": 1, "async_threads": 0})
 
     def decoded(records: pa.Table, partition: int) -> Decoded:
         part = pa.array([partition] * records.num_rows, pa.int32())

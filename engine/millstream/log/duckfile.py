@@ -12,13 +12,15 @@ from millstream.model.errors import (
     UnavailableError,
 )
 
-_SECURE: dict[str, bool | str] = {
+_SECURE: dict[str, bool | int | str] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
     "allow_unsigned_extensions": False,
     "allow_persistent_secrets": False,
     "python_enable_replacements": False,
+    # DuckDB starts these for remote files, which are not read here.
+    "async_threads": 0,
     # We take checkpoints ourselves: one that fails for lack of space invalidates the instance, and
     # one at an arbitrary commit pauses it at an arbitrary moment.
     "wal_autocheckpoint": "1TB",

@@ -60,8 +60,8 @@ def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
     con.create_function(
         function.name,
         _fixed(made, len(function.parameters)),
-        [duckdb.sqltype(parameter) for parameter in function.parameters],
-        duckdb.sqltype(function.result),
+        [con.sqltype(parameter) for parameter in function.parameters],
+        con.sqltype(function.result),
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
         # Otherwise DuckDB evaluates a call in a filter and once more above it.

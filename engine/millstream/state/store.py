@@ -52,6 +52,8 @@ _SECURE: dict[str, str | bool | int | float | list[str]] = {
     "allow_unsigned_extensions": False,
     "allow_persistent_secrets": False,
     "python_enable_replacements": False,
+    # DuckDB starts these for remote files, which are not read here.
+    "async_threads": 0,
 }
 
 

@@ -66,6 +66,7 @@ def open_for(path: str) -> duckdb.DuckDBPyConnection:
             ":memory:",
             config={
                 "threads": 1,
+                "async_threads": 0,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
                 "python_enable_replacements": False,
