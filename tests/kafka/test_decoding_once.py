@@ -38,7 +38,7 @@ def test_queries_share_what_was_decoded(servers: str) -> None:
         outputs = [query.traffic.records_out for query in database.metrics().queries]
         assert outputs == [2 * COUNT // QUERIES] * QUERIES
         instance = database.metrics().instance
-        # Each record is decoded at least once, and at most as often as there are queries.
-        assert instance.decoded >= 2 * COUNT
-        assert instance.decoded + instance.reused <= QUERIES * 2 * COUNT
-        assert instance.reused > 0
+        # Each record is decoded at least once, and less often than there are queries. A record of a
+        # partition that is ahead of the other one is held back, and reused when it is read again.
+        assert 2 * COUNT <= instance.decoded < QUERIES * 2 * COUNT
+        assert instance.decoded + instance.reused >= QUERIES * 2 * COUNT
