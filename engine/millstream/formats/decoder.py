@@ -11,6 +11,7 @@ import pyarrow as pa
 from millstream.catalog.source import Source
 from millstream.formats.codec import Decoded, DecodeSpec, decode
 from millstream.model.batch import PART
+from millstream.model.duckdb_settings import SECURE
 from millstream.model.schema import SourceKind
 
 Decoder = Callable[[pa.Table, int], Decoded]
@@ -33,7 +34,7 @@ def decode_spec(source: Source, columns: tuple[tuple[str, str], ...] = ()) -> De
 @contextmanager
 def decoder(spec: DecodeSpec, topic: str) -> Iterator[Decoder]:
     """Decode records of a topic in a DuckDB of their own."""
-    con = duckdb.connect(config={"threads": 1, "async_threads": 0})
+    con = duckdb.connect(config={"threads": 1, **SECURE})
 
     def decoded(records: pa.Table, partition: int) -> Decoded:
         part = pa.array([partition] * records.num_rows, pa.int32())

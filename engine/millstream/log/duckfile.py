@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
+from millstream.model.duckdb_settings import SECURE
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
@@ -12,19 +13,9 @@ from millstream.model.errors import (
     UnavailableError,
 )
 
-_SECURE: dict[str, bool | int | str] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-    "allow_unsigned_extensions": False,
-    "allow_persistent_secrets": False,
-    "python_enable_replacements": False,
-    # DuckDB starts these for remote files, which are not read here.
-    "async_threads": 0,
-    # We take checkpoints ourselves: one that fails for lack of space invalidates the instance, and
-    # one at an arbitrary commit pauses it at an arbitrary moment.
-    "wal_autocheckpoint": "1TB",
-}
+# We take checkpoints ourselves: one that fails for lack of space invalidates the instance, and one
+# at an arbitrary commit pauses it at an arbitrary moment.
+_OWN_CHECKPOINTS = {"wal_autocheckpoint": "1TB"}
 _FULL = ("no space left", "file too large", "disk quota", "not enough space")
 _MARKER = "millstream_log_is_open"
 
@@ -36,8 +27,11 @@ def open_file(
 
     Raises UnavailableError when another process has it, ConflictError when this one has.
     """
-    config: dict[str, str | bool | int | float | list[str]] = {"threads": threads}
-    config.update(_SECURE)
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "threads": threads,
+        **SECURE,
+        **_OWN_CHECKPOINTS,
+    }
     if memory_limit is not None:
         config["memory_limit"] = memory_limit
     if temp_directory is not None:

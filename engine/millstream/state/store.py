@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.batch import PART
+from millstream.model.duckdb_settings import SECURE
 from millstream.model.errors import (
     CorruptionError,
     MillstreamError,
@@ -43,19 +44,6 @@ from millstream.state.views import FEW, Views
 _NONE: Mapping[int, int] = MappingProxyType({})
 _MANY = 2000
 """From this many rows on, sorting them by their position in the table pays off."""
-
-
-_SECURE: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-    "allow_unsigned_extensions": False,
-    "allow_persistent_secrets": False,
-    "python_enable_replacements": False,
-    # DuckDB starts these for remote files, which are not read here.
-    "async_threads": 0,
-}
-
 
 KEEP_FAILURES = "SET disabled_optimizers = 'statistics_propagation'"
 """What a database needs in which programs run. That optimizer drops what decides nothing, and with
@@ -86,7 +74,7 @@ class Store:
         `memory_limit` ("2GB"; None: most of the machine's memory) is spilled to a folder beside the
         file. Raises StatementError for an invalid size.
         """
-        root = duckdb.connect(":memory:", config=_SECURE)
+        root = duckdb.connect(":memory:", config=dict(SECURE))
         try:
             root.execute(f"SET threads = {threads}")
             literal = str(path).replace("'", "''")

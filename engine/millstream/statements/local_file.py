@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 
+from millstream.model.duckdb_settings import SECURE
 from millstream.model.errors import UnavailableError
 from millstream.statements import wordings
 
@@ -64,13 +65,7 @@ def open_for(path: str) -> duckdb.DuckDBPyConnection:
     try:
         connection = duckdb.connect(
             ":memory:",
-            config={
-                "threads": 1,
-                "async_threads": 0,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                "python_enable_replacements": False,
-            },
+            config={"threads": 1, **SECURE},
         )
         connection.execute(f"SET allowed_paths = [{literal(path)}]")
         connection.execute("SET enable_external_access = false")
