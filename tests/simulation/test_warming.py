@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
+from tests.planted import planted
 from tests.simulation.warming import WarmingWorld
-from tests.simulation.warming_mutants import WARMING_MUTANTS, in_place_of
+from tests.simulation.warming_mutants import WARMING_MUTANTS
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
@@ -30,5 +31,5 @@ def test_a_seed_plays_the_same_each_time() -> None:
 
 @pytest.mark.parametrize("name", sorted(WARMING_MUTANTS))
 def test_planted_bug_is_found(name: str) -> None:
-    with in_place_of(*WARMING_MUTANTS[name]):
+    with planted(*WARMING_MUTANTS[name]):
         assert any(WarmingWorld(seed).run() for seed in range(60)), name

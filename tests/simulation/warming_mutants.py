@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,17 +14,6 @@ from millstream.log.assignment.leader import Leader
 from tests.simulation.warming import Member, WarmingWorld
 
 Planted = Callable[..., Any]
-
-
-@contextmanager
-def in_place_of(where: Any, name: str, bug: Planted) -> Iterator[None]:
-    """The bug gets what is right, and the arguments."""
-    right = getattr(where, name)
-    setattr(where, name, lambda *given, **named: bug(right, *given, **named))
-    try:
-        yield
-    finally:
-        setattr(where, name, right)
 
 
 def _complete(_right: Any, _hosted: Any, _partition: int, _end: int | None) -> int:

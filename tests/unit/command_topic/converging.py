@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from millstream.command_topic import following, snapshots
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.batches import TABLES
 from millstream.log.faults import Fault
+from millstream.log.log import Topic
 from millstream.log.simulated import SimulatedLog
+from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
 from millstream.service.engine import Engine, with_functions
@@ -22,6 +25,10 @@ from millstream.service.execution import execute_script, resume_engine
 from millstream.state.store import Store
 
 COMMANDS = EngineSettings().command_topic
+VISITS = (
+    "CREATE STREAM visits (guest STRING KEY, place STRING)"
+    " WITH (KAFKA_TOPIC='visits', PARTITIONS=2, FORMAT='JSON');"
+)
 
 
 class Cluster:
@@ -90,3 +97,17 @@ def execute(engine: Engine, sql: str) -> None:
 
 def running(engine: Engine) -> list[str]:
     return sorted(status.query_id for status in engine.statuses())
+
+
+def topic_requests(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The names of the topics of each request that creates some."""
+    found: list[list[str]] = []
+    create = cluster.log.create_topics
+
+    def counted(topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
+        if topics:
+            found.append([topic.name for topic in topics])
+        return create(topics)
+
+    monkeypatch.setattr(cluster.log, "create_topics", counted)
+    return found

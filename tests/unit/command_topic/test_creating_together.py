@@ -17,12 +17,15 @@ from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script
 from millstream.topology.topology import owner_of
-from tests.unit.command_topic.converging import COMMANDS, Cluster, execute, running
-
-VISITS = (
-    "CREATE STREAM visits (guest STRING KEY, place STRING)"
-    " WITH (KAFKA_TOPIC='visits', PARTITIONS=2, FORMAT='JSON');"
+from tests.unit.command_topic.converging import (
+    COMMANDS,
+    VISITS,
+    Cluster,
+    execute,
+    running,
+    topic_requests,
 )
+
 TABLES = tuple(
     f"CREATE TABLE t{number} AS SELECT place, COUNT(*) AS n FROM visits GROUP BY place;"
     for number in range(4)
@@ -37,20 +40,6 @@ def cluster() -> Iterator[Cluster]:
     made = Cluster()
     yield made
     made.close()
-
-
-def topic_requests(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The names of the topics of each request that creates some."""
-    found: list[list[str]] = []
-    create = cluster.log.create_topics
-
-    def counted(topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
-        if topics:
-            found.append([topic.name for topic in topics])
-        return create(topics)
-
-    monkeypatch.setattr(cluster.log, "create_topics", counted)
-    return found
 
 
 def sources(engine: Engine) -> list[str]:

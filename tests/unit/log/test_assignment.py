@@ -28,6 +28,7 @@ from millstream.log.assignment.group_assignment import (
     member_name,
 )
 from millstream.log.assignment.member_tasks import MemberTasks
+from tests.planted import planted
 
 SEEDS = 400
 AT_ONCE = Limits(warmups=0)
@@ -387,16 +388,6 @@ def fails(**how: bool) -> bool:
         except AssertionError:
             return True
     return False
-
-
-@contextmanager
-def planted(where: Any, name: str, bug: Callable[..., Any]) -> Iterator[None]:
-    right = getattr(where, name)
-    setattr(where, name, lambda *given, **named: bug(right, *given, **named))
-    try:
-        yield
-    finally:
-        setattr(where, name, right)
 
 
 def test_claims_that_come_late_are_caught() -> None:

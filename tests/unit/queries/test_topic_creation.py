@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -11,14 +11,10 @@ from millstream.log.batches import TABLES
 from millstream.log.faults import Fault
 from millstream.log.log import Topic
 from millstream.log.simulated import SimulatedLog
-from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
+from millstream.model.errors import ConflictError, UnavailableError
 from millstream.queries.topic_creation import create_topics
-from tests.unit.command_topic.converging import Cluster, execute
+from tests.unit.command_topic.converging import VISITS, Cluster, execute, topic_requests
 
-VISITS = (
-    "CREATE STREAM visits (guest STRING KEY, place STRING)"
-    " WITH (KAFKA_TOPIC='visits', PARTITIONS=2, FORMAT='JSON');"
-)
 PLACES = "CREATE TABLE places AS SELECT place, COUNT(*) AS n FROM visits GROUP BY place;"
 
 
@@ -34,26 +30,12 @@ def cluster() -> Iterator[Cluster]:
     made.close()
 
 
-def requests(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The names of the topics of each request that creates some."""
-    found: list[list[str]] = []
-    create = cluster.log.create_topics
-
-    def counted(topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
-        if topics:
-            found.append([topic.name for topic in topics])
-        return create(topics)
-
-    monkeypatch.setattr(cluster.log, "create_topics", counted)
-    return found
-
-
 def test_a_statement_creates_its_topics_in_one_request(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = cluster.start()
     execute(one, VISITS)
-    found = requests(cluster, monkeypatch)
+    found = topic_requests(cluster, monkeypatch)
     execute(one, PLACES)
     (query_id,) = one.catalog.queries
     (request,) = found
