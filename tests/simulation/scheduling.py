@@ -242,7 +242,7 @@ class SchedulingWorld:
 
     def lingers(self, one: Candidate) -> bool:
         """Whether a query lets more records come."""
-        patient = self.linger_ms and one.patient and not self.draining
+        patient = self.linger_ms and one.may_linger and not self.draining
         if not patient or not self.queue.linger(one.query_id, self.now, self.linger_ms):
             return False
         query = self.runtime._queries[one.query_id]

@@ -31,17 +31,19 @@ class StandbyTasks:
         standby tasks does nothing."""
         wanted = dict(self.warmups())
         if self.replicas:
+            racks = {view.metadata.instance: view.metadata.rack for view in self.membership.live}
+            racks[self.name] = self.membership.rack
             for query_id, own in self.membership.metadata().queries.items():
-                placed = self._placed(query_id, own)
+                placed = self._placed(query_id, own, racks)
                 wanted[query_id] = wanted.get(query_id, frozenset()) | placed
         for query_id in sorted(self._followed | wanted.keys()):
             self.restoring.standby(query_id, wanted.get(query_id, frozenset()))
         self._followed = frozenset(query_id for query_id, found in wanted.items() if found)
 
-    def _placed(self, query_id: str, own: HostedPartitions) -> frozenset[int]:
-        live, names = self.membership.live, self.membership.instances()
-        racks = {view.metadata.instance: view.metadata.rack for view in live}
-        racks[self.name] = self.membership.rack
+    def _placed(
+        self, query_id: str, own: HostedPartitions, racks: Mapping[str, str]
+    ) -> frozenset[int]:
+        names = self.membership.instances()
         return frozenset(
             partition
             for partition in range(self.restoring.partitions(query_id))

@@ -92,7 +92,7 @@ class TaskGroups:
         wanted = grouping.after(rows, len(self._spec.program.steps), self.workers.free)
         chosen = {task: wanted.groups.get(task, 0) for task in rows}
         moves = {task: group for task, group in chosen.items() if self._number(task) != group}
-        # Until the commit, nobody but the session that has changed a task's state can read it.
+        # Until the commit, only the session that has changed a task's state can read it.
         if moves and not all(group.settle() for group in self.all):
             return
         self._grouping = wanted

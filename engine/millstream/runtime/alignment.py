@@ -35,7 +35,7 @@ class QueryTopics:
     sub_topologies: tuple[SubTopologyTopics, ...] = ()
 
     @property
-    def kept(self) -> frozenset[str]:
+    def result_topics(self) -> frozenset[str]:
         """The topics that hold its results, or those that it keeps as tables."""
         return self.outputs or self.inputs
 
@@ -90,7 +90,7 @@ def feeding(known: Sequence[QueryTopics], topics: Collection[str]) -> frozenset[
     found: set[str] = set()
     wanted = frozenset(topics)
     while wanted:
-        new = [one for one in known if one.query_id not in found and one.kept & wanted]
+        new = [one for one in known if one.query_id not in found and one.result_topics & wanted]
         found |= {one.query_id for one in new}
         wanted = frozenset().union(*(one.inputs for one in new))
     return frozenset(found)
@@ -171,7 +171,7 @@ def moved_up_to(
     )
 
 
-def ends_of(execution: QueryRunner[Batch]) -> QueryTopics:
+def inputs_and_outputs(execution: QueryRunner[Batch]) -> QueryTopics:
     """The external topics of a query, without its sub-topologies."""
     spec = execution.spec
     inputs = frozenset(topic for executor in spec.executors for topic in executor.inputs)
@@ -192,7 +192,7 @@ def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
         )
         for executor in spec.executors
     )
-    return replace(ends_of(execution), sub_topologies=sub_topologies)
+    return replace(inputs_and_outputs(execution), sub_topologies=sub_topologies)
 
 
 def reached_by(execution: QueryRunner[Batch]) -> Reached:

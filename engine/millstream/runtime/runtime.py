@@ -20,8 +20,8 @@ from millstream.runtime.alignment import (
     Lineage,
     QueryTopics,
     Reached,
-    ends_of,
     feeding,
+    inputs_and_outputs,
     lineage,
     reached_by,
     topics_of,
@@ -89,7 +89,7 @@ class Runtime(Generic[Batch]):
         self._queries: dict[str, QueryRunner[Batch]] = {}
         self._next = 0
         self._changes = count(1)
-        self._known: tuple[int, Mapping[str, QueryTopics]] = 0, {}
+        self._query_topics: tuple[int, Mapping[str, QueryTopics]] = 0, {}
         self.background: Background = NoBackground()
         """Where queries that are added from now on write outputs while they go on."""
         self.rounds = CommitRounds()
@@ -319,10 +319,13 @@ class Runtime(Generic[Batch]):
     def _topics(self) -> Mapping[str, QueryTopics]:
         """What each query reads and writes; found once for each set of queries."""
         changes = self.changes
-        if self._known[0] != changes:
+        if self._query_topics[0] != changes:
             queries = tuple(self._queries.items())
-            self._known = changes, {query_id: ends_of(query) for query_id, query in queries}
-        return self._known[1]
+            self._query_topics = (
+                changes,
+                {query_id: inputs_and_outputs(query) for query_id, query in queries},
+            )
+        return self._query_topics[1]
 
     def awaited(self, topics: Collection[str]) -> frozenset[str]:
         """The queries whose results somebody waits for: those that feed these topics, and transient

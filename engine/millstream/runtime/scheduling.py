@@ -42,7 +42,7 @@ class Candidate:
         return self.buffered <= BRIEF_RECORDS and not self.slow
 
     @property
-    def patient(self) -> bool:
+    def may_linger(self) -> bool:
         """Whether it may let more records come before its next run."""
         return self.brief and self.buffered > 0
 

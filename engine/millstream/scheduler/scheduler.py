@@ -205,11 +205,11 @@ class Scheduler:
         """Those to choose from; the others linger from now on."""
         if not self._linger_ms or self.draining:
             return candidates
-        patient = [one.query_id for one in candidates if one.patient]
-        awaited = self._awaited_now(now) if patient else frozenset()
+        few = [one.query_id for one in candidates if one.may_linger]
+        awaited = self._awaited_now(now) if few else frozenset()
         lingering = {
             query_id
-            for query_id in patient
+            for query_id in few
             if query_id not in awaited and self._queue.linger(query_id, now, self._linger_ms)
         }
         return [one for one in candidates if one.query_id not in lingering]
@@ -286,8 +286,8 @@ class Scheduler:
         return max(0, self._idle + self._helping - len(self._offers))
 
     def run(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
-        """See `executor.groups.Workers`. The calls that no other thread has taken by then are made
-        by the caller, so it never waits for a thread that is busy with anything else."""
+        """See `executor.groups.Workers`. The caller makes the first call, and then those that no
+        other thread has taken, so it waits only for threads that are making one of them."""
         offers = [Offer(call) for call in calls]
         with self._woken:
             self._offers.extend(offers[1:])

@@ -59,10 +59,9 @@ def pull(
         historical.registry.driver.catch_up(CATCH_UP_MS_MAX)
         session.inserted = False
     query = statement.query
-    if query is not None:
-        look_at((item.name for item in sources_in(query)), historical.registry)
     if query is None:
         return _outside_dialect(statement, parsed, historical, session)
+    look_at((item.name for item in sources_in(query)), historical.registry)
     unsupported = unsupported_clause(query)
     extended = unsupported is not None or _aggregates(query, historical.registry)
     if extended and session.flag(EXTENDED) and unsupported not in _CONTINUOUS_CLAUSES:
@@ -206,8 +205,9 @@ def _extended(
     """Execute an extended query, as SQL that is printed from its checked tree. Its time is always
     limited, because nothing else bounds its cost."""
     written = Written.of(statement, parsed.text)
-    look_at(sources_of(written), historical.registry)
-    known = [historical.registry.catalog.find(name) for name in sources_of(written)]
+    names = sources_of(written)
+    look_at(names, historical.registry)
+    known = [historical.registry.catalog.find(name) for name in names]
     tables = [source for source in known if source is not None]
     if written.ranges or any(source.kind is SourceKind.STREAM for source in tables):
         return executing.execute_extended(written, historical, session)

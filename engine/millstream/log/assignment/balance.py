@@ -140,8 +140,8 @@ class _Spread:
 
 
 def _fitting(task: Task, spread: _Spread, copies: Copies) -> str:
-    """The member for a task without an owner: that with the best copy, for nobody processes the
-    task before it is restored."""
+    """The member for a task without an owner: that with the best copy, because the task is not
+    processed before its state is restored."""
 
     def preference(member: str) -> tuple[int, int, int, str]:
         lag = _lag(task, member, copies)
