@@ -144,6 +144,11 @@ class SharingWorld(Chance):
         suspended, self.acting = self.acting, self.acting or [self.machines[0]]
         if self.gone and (self.calm or self.rnd.random() < 0.2):
             self.end(self.gone.pop())
+        if self.calm:
+            # A query that has left may have an open transaction, whose outcome it did not learn.
+            living = {view.identity for views in self.instances.views.values() for view in views}
+            for identity in {opened.identity for opened in self.broker._open} - living:
+                self.broker.expire(identity)
         members = self.members
         if members and self.hit("throw out"):
             self.instances.throw_out(self.rnd.choice(members).process)
