@@ -165,7 +165,11 @@ class Mortal:
             settle(self.engine)
         except StopError as stopped:
             return judged(self.case, stopped, self.engine)
-        return judged(self.case, None, self.engine)
+        try:
+            return judged(self.case, None, self.engine)
+        except StopError as lacking:
+            # An engine that has forgotten a statement may have processed all records before.
+            return f"{lacking.phase}: {lacking}"
 
     def _execute(self, statement: ParsedStatement, session: Session) -> None:
         """A client whose connection broke checks whether its statement was executed."""
