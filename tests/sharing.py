@@ -57,7 +57,9 @@ class Sharing:
         store = Store.open(":memory:")
         specs = executor_specs(store, self.topology, self.partitions, self.guarantee)
         instance: Runtime[Any] = Runtime(self.log, self.settings, self._report)
-        instance.add_query(QuerySpec("Q", "Q", specs, self.guarantee, repartitions=self.moved))
+        instance.add_query(
+            QuerySpec("Q", "Q", specs, self.guarantee, repartitions=self.moved, batches=TABLES)
+        )
         instance.step(self.now)
         member = self.coordinator.members[-1]
         self.coordinator.owners |= dict.fromkeys(tasks, member)

@@ -132,13 +132,17 @@ class Pipeline:
         guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
         layout: LayoutOf = mixed,
         random: Random | None = None,
+        *,
+        handed: bool = True,
+        markers: bool = False,
     ) -> None:
         """`partitions`: of the topics that it reads and of `o`. `random`: divide its tasks into
-        groups that change."""
+        groups that change. `handed`: rows move in memory. `markers`: transactions end with one."""
         self.random = random
+        self.handed = handed
         self.settings, self.guarantee = settings, guarantee
         self.topology = topology_of(sources, sql, partitions, layout)
-        self.log: SimulatedLog[Any] = SimulatedLog(TABLES)
+        self.log: SimulatedLog[Any] = SimulatedLog(TABLES, markers=markers)
         inner = self.topology.internal_topics
         self.partitions = {**partitions, **{one.name: one.tasks for one in inner}}
         for topic, count in {**partitions, **{one.name: one.partitions for one in inner}}.items():
@@ -160,7 +164,14 @@ class Pipeline:
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
         self.instance: Runtime[Any] = Runtime(self.log, self.settings)
         self.instance.add_query(
-            QuerySpec("Q", "Q", specs, self.guarantee, repartitions=frozenset(moved))
+            QuerySpec(
+                "Q",
+                "Q",
+                specs,
+                self.guarantee,
+                repartitions=frozenset(moved),
+                batches=TABLES if self.handed and not self.apart else None,
+            )
         )
 
     def stop(self) -> None:

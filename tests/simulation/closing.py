@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from millstream.log.log import Fetched
+from millstream.log.log import Appended, Fetched
 from millstream.runtime.idle_closing import IdleClosing
 from millstream.runtime.ports import Executor, RunResult
 from millstream.runtime.subtopology_runner import SubTopologyRunner
@@ -54,6 +54,11 @@ class HoldingExecutor(PureExecutor):
         super().__init__(pure.job, pure.partitions, pure.disk, pure.rnd, pure.hold)
         self.world = world
         self.host = host
+
+    def hand_back(
+        self, topic: str, partition: int, first: int, records: Sequence[Appended[Rows]]
+    ) -> Sequence[Appended[Rows]]:
+        return records
 
     def run(
         self, inputs: Sequence[Fetched[Rows]], *, together: bool = False, closing: bool = False

@@ -77,6 +77,12 @@ class FaultyExecutor:
         self.fate.effect("executor.run")
         return self.inner.run(inputs, together=together, closing=closing)
 
+    def hand_back(
+        self, topic: str, partition: int, first: int, records: Sequence[Appended[Any]]
+    ) -> Sequence[Appended[Any]]:
+        self.fate.effect("executor.hand back")
+        return self.inner.hand_back(topic, partition, first, records)
+
     def flush(self) -> tuple[Appended[Any], ...]:
         self.fate.effect("executor.flush")
         return self.inner.flush()

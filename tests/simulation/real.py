@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from millstream.executor.compaction import Pace
 from millstream.executor.executor import DuckDBExecutor
 from millstream.executor.task_group import TaskGroup
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.log.batches import TABLES
+from millstream.log.batches import TABLES, Batches
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.plan.build import plan_query
@@ -79,6 +79,7 @@ def topology_of(sql: str, partitions: int) -> Topology:
 class RealWorld(World):
     """A world in which the query is SQL and its state a database."""
 
+    batches: ClassVar[Batches[Any]] = TABLES
     topology: Topology
     cached: bool
 
@@ -103,7 +104,7 @@ class RealWorld(World):
         return Shape(name, jobs, ("in",), by_key="rekeyed" not in name)
 
     def make_broker(self, *, markers: bool) -> SimulatedLog[Any]:
-        return SimulatedLog(TABLES, effect=self.effect, fault=self.fault, markers=markers)
+        return SimulatedLog(self.batches, effect=self.effect, fault=self.fault, markers=markers)
 
     def batch(self, key: int, payload: int) -> pa.Table:
         value = json.dumps({"G": key, "N": payload}).encode()

@@ -12,6 +12,7 @@ from collections import Counter
 from tests.simulation.closing import CLOSING_MUTANTS, ClosingMutant, play_closing
 from tests.simulation.following import FollowingMutant, play_following
 from tests.simulation.following_mutants import FOLLOWING_MUTANTS
+from tests.simulation.hand_over_mutants import HAND_OVER_MUTANTS
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.real import play_real
 from tests.simulation.scheduling import SchedulingMutant, play_scheduling
@@ -71,6 +72,7 @@ def main() -> int:
     """Returns the exit code: 1 when a seed failed (with a mutant: when none did)."""
     planted: dict[str, AnyMutant] = {
         **MUTANTS,
+        **HAND_OVER_MUTANTS,
         **FOLLOWING_MUTANTS,
         **CLOSING_MUTANTS,
         **SCHEDULING_MUTANTS,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from millstream.log.batches import Batches
 from millstream.log.log import Appended, Log, Topic
@@ -135,6 +135,8 @@ class Beside:
 class World(Chance):
     """The state of one seed."""
 
+    batches: ClassVar[Batches[Any]] = ROWS
+
     def __init__(self, seed: int, mutant: Mutant | None = None) -> None:
         self.seed = seed
         self.mutant = mutant or Mutant()
@@ -149,6 +151,7 @@ class World(Chance):
         self.partitions = rnd.randint(1, 3)
         self.shape = self.choose_shape()
         self.exactly_once = rnd.random() < 0.75
+        self.hands_over = rnd.random() < 0.7
         self.hold = rnd.choice((0.0, 0.0, 0.3, 0.9))
         self.keys = rnd.choice((1, 3, 8))
         self.wanted = rnd.randint(10, 100)
@@ -157,6 +160,7 @@ class World(Chance):
             commit_interval_ms=rnd.choice((1, 20, 60)),
             max_batch_records=rnd.choice((1, 5, 30)),
             max_held_bytes=rnd.choice((1, 40, 1 << 20)),
+            max_gathered_bytes=rnd.choice((0, 40, 1 << 20)),
             restore_records=rnd.choice((1, 5, 100)),
             state_kept_ms=rnd.choice((5, 600_000)),
             idle_poll_ms=5,
@@ -187,7 +191,7 @@ class World(Chance):
     def make_broker(self, *, markers: bool) -> SimulatedLog[Any]:
         """The log that all hosts share."""
         return SimulatedLog(
-            ROWS,
+            self.batches,
             effect=self.effect,
             fault=self.fault,
             markers=markers,
@@ -267,6 +271,7 @@ class World(Chance):
             streams=self.mutant.streams(self.shape),
             max_task_idle_ms=self.max_task_idle_ms,
             idle_window_close_ms=self.idle_window_close_ms,
+            batches=self.batches if self.hands_over else None,
         )
         host.instance.background = Beside(self)
         host.instance.add_query(spec)

@@ -18,7 +18,7 @@ from millstream.executor.order import Ints
 from millstream.executor.sender_labels import label
 from millstream.executor.sink import by_partition, destinations, numbered_on
 from millstream.formats.codec import EncodeSpec, encode
-from millstream.formats.ipc import pack, pieces
+from millstream.formats.ipc import pack, pieces, unpack
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, MOMENT, PART, ROWTIME, SENDER, SEQ, raw_batch
 from millstream.model.physical import physical_names
@@ -125,6 +125,12 @@ def _record(topic: str, partition: int, piece: pa.Table) -> Appended[pa.Table]:
     time = piece[MOMENT][0] if MOMENT in piece.column_names else pc.max(piece[ROWTIME])
     key = label(np.unique(piece[SENDER]).tolist()) if SENDER in piece.column_names else None
     return Appended(topic, partition, raw_batch([(key, blob, time.as_py())]), 1, len(blob))
+
+
+def rest_of(record: Appended[pa.Table], done: int) -> Appended[pa.Table]:
+    """The record without its first rows."""
+    rows = unpack(record.batch["value"][0].as_buffer())
+    return _record(record.topic, record.partition, rows.slice(done))
 
 
 def _task_of(

@@ -72,9 +72,9 @@ class DuckDBExecutor:
     are compacted. `by_arrival`: order records by the arrival numbers of the log instead of their
     event times; output records keep the number of the record that caused them. `moments`: rows that
     move always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
-    records, because no task reads them before the commit. `sharing`: decode together with other
-    queries that read the same records. `workers`: threads that may help, if the tasks are divided
-    by the `grouping`; None: they never are.
+    records, unless they are sent together: no task reads them before the commit then. `sharing`:
+    decode together with other queries that read the same records. `workers`: threads that may help,
+    if the tasks are divided by the `grouping`; None: they never are.
     """
 
     def __init__(
@@ -186,9 +186,9 @@ class DuckDBExecutor:
         process = partial(self._process, chosen=chosen, together=together, closing=closing)
         try:
             if closing:
-                return self._close_windows(whole, work, process)
+                return self._close_windows(whole, work, process, together=together)
             made = self._each(process, work)
-            outputs, kept = self._emit(made)
+            outputs, kept = self._emit(made, together=together)
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
         told = (*problems, *chain.from_iterable(one.problems for one in made))
@@ -199,6 +199,8 @@ class DuckDBExecutor:
         whole: RunResult[pa.Table],
         work: Sequence[tuple[TaskGroup, Decoder]],
         process: Callable[[TaskGroup, Decoder], _Made],
+        *,
+        together: bool,
     ) -> RunResult[pa.Table]:
         """Release what waits for stream time, until nothing waits: what one operator releases may
         wait in the next one."""
@@ -206,7 +208,7 @@ class DuckDBExecutor:
             made = self._each(process, work)
             if not any(one.closed for one in made):
                 return whole
-            outputs, kept = self._emit(made)
+            outputs, kept = self._emit(made, together=together)
             whole = replace(
                 whole,
                 outputs=(*whole.outputs, *outputs),
@@ -216,12 +218,20 @@ class DuckDBExecutor:
                 closed=True,
             )
 
+    def hand_back(
+        self, topic: str, partition: int, first: int, records: Sequence[Appended[pa.Table]]
+    ) -> Sequence[Appended[pa.Table]]:
+        """See `runtime.ports.Executor`."""
+        index = [item.topic for item in self._sub.inputs].index(topic)
+        group = self._groups.of(partition % self._sub.partitions)
+        return group.hand_back(index, partition, first, records)
+
     def flush(self) -> tuple[Appended[pa.Table], ...]:
         """See `runtime.ports.Executor`."""
         outputs: tuple[Appended[pa.Table], ...] = ()
         pending = [(group, None) for group in self._groups.all if group.pending]
         if pending:
-            outputs, _ = self._emit(self._each(self._coalesced, pending))
+            outputs, _ = self._emit(self._each(self._coalesced, pending), together=False)
         for run in exchange_write.joined(self._leaving):
             outputs += self._exchanged(run)
         self._leaving = []
@@ -368,7 +378,9 @@ class DuckDBExecutor:
 
     # ---- the outputs of all groups -------------------------------------------------------------
 
-    def _emit(self, made: Sequence[_Made]) -> tuple[tuple[Appended[pa.Table], ...], int]:
+    def _emit(
+        self, made: Sequence[_Made], *, together: bool
+    ) -> tuple[tuple[Appended[pa.Table], ...], int]:
         """The records of a run, and how many bytes are kept until the flush."""
         kept = sum(one.kept for one in made)
         outputs: tuple[Appended[pa.Table], ...] = ()
@@ -378,7 +390,7 @@ class DuckDBExecutor:
         leaving = [one.leaving for one in made if one.leaving is not None]
         if leaving:
             run = exchange_write.side_by_side(leaving)
-            if self._held:
+            if self._held and not together:
                 self._leaving.append(run)
                 kept += run.rows.nbytes
             else:

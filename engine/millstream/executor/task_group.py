@@ -17,7 +17,8 @@ from millstream.executor import changelog
 from millstream.executor.channel_watermarks import MARKS, ChannelWatermarks, state_tables
 from millstream.executor.compaction import Compaction, Pace
 from millstream.executor.decode import Decoder, TakenIn, take_in
-from millstream.executor.exchange_read import Unpacked
+from millstream.executor.exchange_read import ChannelWatermark, Unpacked, slot_of
+from millstream.executor.exchange_write import rest_of
 from millstream.executor.execution import Ready, output_of, run_steps
 from millstream.executor.problems import failed_rows, late_rows
 from millstream.executor.source_reader import SourceReader
@@ -181,6 +182,19 @@ class TaskGroup:
                 self.session.upsert(name, rows)
 
     # ---- commit ------------------------------------------------------------------------------
+
+    def hand_back(
+        self, index: int, partition: int, first: int, records: Sequence[Appended[pa.Table]]
+    ) -> Sequence[Appended[pa.Table]]:
+        """See `runtime.ports.Executor`; `index`: the number of the input."""
+        # On the log, other records will have these offsets.
+        self._moved.forget()
+        slot = slot_of(self._spec.sub, index, partition)
+        mark = self._marks.known().get(slot, ChannelWatermark())
+        if mark.offset != first:
+            return records
+        self._marks.move({slot: ChannelWatermark(mark.m)})
+        return (rest_of(records[0], mark.done), *records[1:]) if mark.done else records
 
     def flush(self) -> tuple[Appended[pa.Table], ...]:
         """The changelog of all changes since the last commit, then perhaps a piece of a

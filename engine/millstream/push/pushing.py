@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from millstream.log.batches import TABLES
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
@@ -176,6 +177,7 @@ def _start(
             commit_interval_ms=commit_interval(session.properties),
             max_task_idle_ms=int(effective(session.properties, "max.task.idle.ms")),
             idle_window_close_ms=idle_window_close(session.properties),
+            batches=TABLES,
             on_outputs=lambda outputs: push_query.hand_over(outputs, kind),
             on_error=push_query.fail,
         ),

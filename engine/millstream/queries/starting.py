@@ -17,6 +17,7 @@ from millstream.executor.executor import DuckDBExecutor
 from millstream.executor.sender_labels import SENDER_LABELS
 from millstream.executor.source_reader import Sharing
 from millstream.functions.function import Catalogue
+from millstream.log.batches import TABLES
 from millstream.log.identity import check_topics
 from millstream.log.log import (
     AS_THE_CLUSTER,
@@ -153,6 +154,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             commit_interval_ms=commit_interval(record.properties),
             max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),
             idle_window_close_ms=idle_window_close(record.properties),
+            batches=TABLES,
         ),
     )
     paused = query_id in registry.paused

@@ -57,3 +57,10 @@ class FetchQuota:
             self._pace[topic_partition] = max(fewest, 2 * taken)
         elif topic_partition in self._pace:
             self._pace[topic_partition] = max(self._pace[topic_partition], 2 * taken)
+
+
+def records_between(fetched: Fetched[Batch], before: int, after: int) -> int:
+    """The number of records between two offsets. Where some offsets are gaps (transaction markers)
+    and not all was consumed, the exact number is unknown: a proportional share is returned."""
+    span = fetched.next_offset - before
+    return fetched.count * (after - before) // span if span else 0

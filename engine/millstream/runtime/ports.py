@@ -92,6 +92,14 @@ class Executor(Protocol[Batch]):
         runtime calls `discard`).
         """
 
+    def hand_back(
+        self, topic: str, partition: int, first: int, records: Sequence[Appended[Batch]]
+    ) -> Sequence[Appended[Batch]]:
+        """Take note that records of a partition, which were handed over with the offsets from
+        `first` on and are not all processed, will be read from the log instead, at other offsets.
+        Returns what to write: the records without those rows of the first one that are processed.
+        """
+
     def flush(self) -> tuple[Appended[Batch], ...]:
         """Return what to write at the commit barrier: kept outputs, then the changelog of all
         changes since the last commit, then perhaps a piece of a snapshot, also on the changelog."""

@@ -80,11 +80,13 @@ class QueryRunner(Generic[Batch]):
         self.pause_wanted = False
         self.retry_state = RetryState()
         self.holding = AssignedTasks(spec, log, restorer)
-        self.collector = RecordCollector(spec, self.holding.writer, background)
+        hand_over = self.runners.hand_over
+        self.collector = RecordCollector(spec, self.holding.writer, background, hand_over)
         self.committed: dict[TopicPartition, int] = {}
         self.topics = {topic.name: topic for topic in spec.topics}
         self.subscription = spec.subscription
-        self.dirty = False
+        self.dirty = self.drained = False
+        """`drained`: what was handed over is processed, as far as possible."""
         self.prepared: tuple[Prepared[Batch], Participant[Batch]] | None = None
         """What it contributes to the commit round that is under way."""
         self.dirty_since = self.last_commit = self.commit_began = self.next_gathering = 0
@@ -152,6 +154,10 @@ class QueryRunner(Generic[Batch]):
             return worked
         if not self._due(now):
             return self._process(now)
+        if self.runners.hand_over.bytes and not self.drained:
+            # As pieces of work of their own: a commit round must not wait for them.
+            self.drained = not self._drain(now)
+            return True
         return (commits or not self.pending) and self._commit(now)
 
     def _due(self, now: int) -> bool:
@@ -197,7 +203,7 @@ class QueryRunner(Generic[Batch]):
         if owned and (not self.spec.transient or self.spec.repartitions):
             self.collector.open()
         check_topics(self.log, self.spec.topics if owned else (), self.spec.after_growth)
-        self.reader = self.log.reader()
+        self.reader = self.runners.hand_over.over(self.log.reader())
         inputs = () if self.spec.transient else self.runners.inputs_of(owned)
         self.committed = dict(self.log.positions(self.spec.group, inputs)) if inputs else {}
         self.metrics.opened += bool(owned)
@@ -226,40 +232,44 @@ class QueryRunner(Generic[Batch]):
 
     def _process(self, now: int) -> bool:
         """Run each sub-topology over its available input, upstream first: a downstream one then
-        reads what was just sent, ordered by time with its other input."""
-        progress = False
+        reads what was just sent, ordered by time with its other input. While there is more input
+        than an upstream one can take at once, it waits for more rows to be handed over."""
+        progress = behind = self.drained = False
         self.runners.remote_upstreams.look(self.holding.lag, now, self.settings.lag_interval_ms)
         for runner in self.runners:
+            if progress and behind and self.runners.gathers(runner, self.settings):
+                continue
             if not self._poll(runner, now):
                 return progress
-            runner.wait_for_inputs(now)
-            if runner.buffered and not runner.awaiting:
-                progress = self._run(runner, now) or progress
-            progress |= runner.searching
+            progress |= self._step(runner, now)
+            behind |= bool(runner.fetch_quota.behind)
         return progress or (not self.dirty and self._rest(now))
+
+    def _step(self, runner: SubTopologyRunner[Batch], now: int) -> bool:
+        runner.wait_for_inputs(now)
+        ran = runner.buffered > 0 and not runner.awaiting and self._run(runner, now)
+        return ran or runner.searching
+
+    def _drain(self, now: int) -> bool:
+        """Process what was handed over, which a commit would write; returns whether it could."""
+        progress = False
+        for runner in self.runners:
+            if self.runners.handed_to(runner) and self._poll(runner, now):
+                progress |= self._step(runner, now)
+        return progress
 
     def _rest(self, now: int) -> bool:
         """The query is idle; returns whether there was work even so."""
         for runner in self.closing.due(now, self.last_commit):
             if self._run(runner, now, closing=True):
                 return True
-        if self._passed():
+        if self.runners.remote_upstreams.passed(self.positions(), self.committed):
             self.dirty, self.dirty_since = True, now
         elif self.runners.scattered and now >= self.next_gathering:
             self.next_gathering = now + self.settings.lag_interval_ms
             with suppress(UnavailableError):
                 self.runners.gather(self.log)
         return False
-
-    def _passed(self) -> bool:
-        """Whether only transaction markers were read since the last commit, and other instances
-        watch the query's position."""
-        if not self.runners.remote_upstreams.watched:
-            return False
-        return any(
-            at > self.committed.get(topic_partition, 0)
-            for topic_partition, at in self.positions().items()
-        )
 
     def _poll(self, runner: SubTopologyRunner[Batch], now: int) -> bool:
         """Whether the log was readable."""
@@ -285,7 +295,7 @@ class QueryRunner(Generic[Batch]):
             self.dirty = moved > 0 or result.productive
             self.dirty_since = now
         self._deliver(runner, result, soon=self.log.commits_together and self._near(now))
-        runner.watermark.ran(result, held=self.collector.holds)
+        runner.watermark.ran(result, held=self.collector.holds_moved)
         return moved > 0 or result.closed
 
     def _deliver(
@@ -316,6 +326,8 @@ class QueryRunner(Generic[Batch]):
 
     def _commit_transient(self, now: int) -> bool:
         self.commit_began = self.settings.stopwatch()
+        if self.collector.full(self.settings):
+            self.runners.spill(self.log, self.collector.writer)
         flushed = self.runners.flush()
         self.collector.hand_out(output for outputs in flushed for output in outputs)
         self.metrics.records_out += self.runners.settle_transient(flushed)
@@ -323,6 +335,7 @@ class QueryRunner(Generic[Batch]):
 
     def _flush(self) -> Prepared[Batch]:
         self.commit_began = self.settings.stopwatch()
+        self.collector.pending.extend(self.runners.leave())
         flushed = self.runners.flush()
         self.runners.begin_snapshots(self.log)
         # Until this commit has succeeded: they may move, and its outcome may stay unknown.
@@ -338,6 +351,7 @@ class QueryRunner(Generic[Batch]):
             return True
         self.committed = prepared.positions
         self.metrics.records_out += self.runners.settle(prepared.flushed)
+        self.runners.resume(self.log)
         self._forget_consumed()
         return self._committed(now)
 
@@ -380,11 +394,6 @@ class QueryRunner(Generic[Batch]):
     def positions(self) -> dict[TopicPartition, int]:
         """How far each input partition is processed."""
         return self.runners.positions()
-
-    @property
-    def buffered(self) -> int:
-        """About how many records it could process at once; callable from any thread."""
-        return self.reader.ready(self.positions()) if self.state is QueryState.RUNNING else 0
 
     def _forget_consumed(self) -> None:
         """Deletion can happen at any later time, so a busy log is no error."""
@@ -469,10 +478,3 @@ class QueryRunner(Generic[Batch]):
         finally:
             self.runners.close()
             self.holding.close()
-
-    @property
-    def awaiting(self) -> bool:
-        """Whether it is idle only because records have not arrived yet."""
-        if self.state in STOPPED or self.retry_state.error:
-            return False
-        return self.holding.pending or self.runners.awaiting

@@ -10,6 +10,7 @@ from typing import Generic
 
 from millstream.log.log import Appended, Batch, Outcome, Participant, TopicPartition, Writer
 from millstream.model.errors import MillstreamError
+from millstream.runtime.hand_over import HandOver
 from millstream.runtime.ports import Background, Started
 from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
 from millstream.runtime.subtopology_runners import Flushed
@@ -42,8 +43,10 @@ class RecordCollector(Generic[Batch]):
         spec: QuerySpec[Batch],
         open_writer: Callable[[], Writer[Batch]],
         background: Background,
+        hand_over: HandOver[Batch],
     ) -> None:
         self.spec = spec
+        self.hand_over = hand_over
         self._open_writer = open_writer
         self._background = background
         self._under_way: Started | None = None
@@ -70,11 +73,17 @@ class RecordCollector(Generic[Batch]):
         """Whether outputs are buffered for the commit."""
         return not self.spec.transient and self.spec.guarantee is Guarantee.EXACTLY_ONCE
 
+    @property
+    def holds_moved(self) -> bool:
+        """The same of those that another sub-topology reads."""
+        return self.holds and not self.hand_over.active
+
     def deliver(self, outputs: Sequence[Appended[Batch]], kept: int, *, soon: bool) -> None:
         """Collect the outputs of a run, and note how many bytes the executor has buffered. `soon`:
         a commit is near, so a few outputs wait for it, which then follows at once, and save a
         transaction; except those that another sub-topology reads before."""
         self.kept += kept
+        outputs = self.hand_over.take(outputs)
         if self.spec.transient:
             self.hand_out(outputs)
         elif self.holds:
@@ -122,8 +131,8 @@ class RecordCollector(Generic[Batch]):
 
     def hand_out(self, outputs: Iterable[Appended[Batch]]) -> None:
         """Deliver a transient query's outputs to its client; outputs between its sub-topologies go
-        through the log."""
-        inner, outer = self._parted(tuple(outputs))
+        through the log unless they are handed over."""
+        inner, outer = self._parted(self.hand_over.take(tuple(outputs)))
         if inner:
             self.writer.append(inner)
         if outer and self.spec.on_outputs is not None:
@@ -153,7 +162,7 @@ class RecordCollector(Generic[Batch]):
     @property
     def size(self) -> int:
         """About how many bytes of output are buffered."""
-        return self.kept + sum(output.bytes for output in self.pending)
+        return self.kept + self.hand_over.bytes + sum(output.bytes for output in self.pending)
 
     @property
     def large(self) -> bool:

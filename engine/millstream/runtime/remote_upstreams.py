@@ -70,6 +70,15 @@ class RemoteUpstreams(Generic[Batch]):
         """Whether remote tasks and local tasks wait for each other."""
         return bool(self._all)
 
+    def passed(
+        self, positions: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]
+    ) -> bool:
+        """Whether other instances watch the query's positions, and these lie behind the committed
+        ones although nothing was processed: only transaction markers were read."""
+        if not self.watched:
+            return False
+        return any(at > committed.get(place, 0) for place, at in positions.items())
+
     def wanted(self, now: int) -> frozenset[TopicPartition]:
         """The partitions whose lag to request now."""
         return self._all if now >= self.next_at else frozenset()

@@ -51,7 +51,7 @@ from millstream.runtime.spec import (
     TaskStatus,
 )
 from millstream.runtime.status import status_of, tasks_of
-from millstream.runtime.waking import wake_at
+from millstream.runtime.waking import awaiting, backlog, wake_at
 
 __all__ = [
     "ExecutorSpec",
@@ -205,8 +205,8 @@ class Runtime(Generic[Batch]):
                 self._next = index + 1
                 return Step(True, now)
         wakes = [wake for query in executions if (wake := wake_at(query, now)) is not None]
-        awaiting = any(query.awaiting for query in executions)
-        return Step(False, min(wakes, default=None), awaiting)
+        waits = any(map(awaiting, executions))
+        return Step(False, min(wakes, default=None), waits)
 
     # ---- query by query ----------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class Runtime(Generic[Batch]):
         return tuple(
             Candidate(
                 query_id,
-                execution.buffered,
+                backlog(execution),
                 execution.spec.priority,
                 waited[query_id],
                 execution.dirty and wake_at(execution, now) == now,
@@ -251,7 +251,7 @@ class Runtime(Generic[Batch]):
         if execution.advance(now, commits=commits):
             return Step(True, now, records=execution.metrics.records_in - before)
         due = not commits and execution.due(now)
-        return Step(False, wake_at(execution, now), execution.awaiting, due=due)
+        return Step(False, wake_at(execution, now), awaiting(execution), due=due)
 
     def pace(self, query_id: str, records: int, took_ms: int, cpu_ms: int) -> int:
         """Adapt the size of a query's next runs to how long a run over `records` took, and how long
@@ -275,7 +275,7 @@ class Runtime(Generic[Batch]):
         if not commits and execution.pending:
             return Step(False, now, due=True)
         execution.commit_now(now)
-        return Step(False, wake_at(execution, now), execution.awaiting)
+        return Step(False, wake_at(execution, now), awaiting(execution))
 
     @property
     def commits_together(self) -> bool:

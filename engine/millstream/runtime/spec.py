@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic
 
+from millstream.log.batches import Batches
 from millstream.log.log import Appended, Batch, Topic, TopicPartition
 from millstream.model.problem import Problem
 from millstream.runtime.durations import Durations
@@ -112,6 +113,9 @@ class QuerySpec(Generic[Batch]):
     """How often to commit; None: as the runtime's settings say."""
     max_task_idle_ms: int = 0
     """How long a task with records of one topic waits for those of another; see `TaskIdling`."""
+    batches: Batches[Batch] | None = None
+    """Where given, rows move between sub-topologies in memory if all tasks are here; see
+    `HandOver`."""
     idle_window_close_ms: int = 0
     """How long it has to be idle for its windows to close without a record; 0: they never do."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
@@ -166,6 +170,9 @@ class RuntimeSettings:
     max_pending_bytes: int = 64 << 20
     """Output buffered for the commit (exactly once); more brings the commit forward."""
     max_pending_records: int = 1_000_000
+    max_gathered_bytes: int = 16 << 20
+    """Rows that wait in memory for more to be handed over, while more input is there and no commit
+    is due."""
     restore_records: int = 100_000
     restore_bytes: int = 2 << 20
     """Bytes of a changelog to follow at a time; other work may have to wait this long."""

@@ -21,7 +21,7 @@ def status_of(execution: QueryRunner[Batch], ends: Mapping[TopicPartition, int])
     lag = {
         topic_partition: max(0, ends[topic_partition] - position) if topic_partition in ends else -1
         for topic_partition, position in positions.items()
-    }
+    } | execution.runners.hand_over.lag(positions)
     return QueryStatus(
         query_id=execution.spec.query_id,
         state=execution.state,

@@ -11,7 +11,8 @@ from millstream.model.errors import CorruptionError, MillstreamError
 from millstream.model.event_time import END, NEVER
 from millstream.runtime.changelogs import check_position, skip_truncated
 from millstream.runtime.channels import Channels
-from millstream.runtime.fetch_quota import FetchQuota
+from millstream.runtime.fetch_quota import FetchQuota, records_between
+from millstream.runtime.hand_over import HandOver
 from millstream.runtime.ports import RunResult
 from millstream.runtime.remote_upstreams import RemoteUpstreams
 from millstream.runtime.sender_buffer import SenderBuffer
@@ -36,6 +37,7 @@ class SubTopologyRunner(Generic[Batch]):
         index: int,
         spec: ExecutorSpec[Batch],
         remote_upstreams: RemoteUpstreams[Batch],
+        hand_over: HandOver[Batch],
         max_task_idle_ms: int = 0,
     ) -> None:
         self.index = index
@@ -49,6 +51,7 @@ class SubTopologyRunner(Generic[Batch]):
         """Whether the last reads went on behind records that are held back."""
         self.arranged_at: dict[TopicPartition, int] = {}
         """Where the partitions with labelled records ended when the tasks were opened."""
+        self.hand_over = hand_over
         self.fetch_quota = FetchQuota()
         self.snapshot_starts: dict[int, int] = {}
         self.superseded: dict[TopicPartition, int] = {}
@@ -243,6 +246,8 @@ class SubTopologyRunner(Generic[Batch]):
     def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
         """Treat partitions as ended at these offsets; without any, at the log's ends."""
         self.bounds = bounds
+        for at in bounds.keys() & self.positions.keys():
+            self.positions[at] = self.hand_over.ended(at, self.positions[at], bounds[at])
         self.buffer.clear()
         for buffer in self.sender_buffers.values():
             buffer.forget()
@@ -313,6 +318,7 @@ class SubTopologyRunner(Generic[Batch]):
                     f" {fetched.next_offset} and claims to have consumed it up to {after}"
                 )
             self.positions[topic_partition] = after
+            self.hand_over.consumed(topic_partition, after)
             if topic_partition in self.sender_buffers:
                 ahead = result.ahead.get(topic_partition, {})
                 taken = self.sender_buffers[topic_partition].consumed(after, ahead)
@@ -320,7 +326,7 @@ class SubTopologyRunner(Generic[Batch]):
                 records += taken.records
                 continue
             moved += after - before
-            records += _records(fetched, before, after)
+            records += records_between(fetched, before, after)
             self.fetch_quota.consumed(
                 topic_partition,
                 after - before,
@@ -374,6 +380,28 @@ class SubTopologyRunner(Generic[Batch]):
             else:
                 self.metrics.problems += problem.count
 
+    def leave(self) -> dict[TopicPartition, Sequence[Appended[Batch]]]:
+        """Give up what was handed over and is not processed, for the commit to write it; `resume`
+        has to follow."""
+        left = {}
+        for topic_partition in self.positions:
+            first, records = self.hand_over.leave(topic_partition)
+            if records:
+                executor = self.spec.executor
+                left[topic_partition] = executor.hand_back(*topic_partition, first, records)
+        return left
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Read from the log what was left of a partition. Its position is the end that the log had
+        before."""
+        at = self.positions[topic_partition]
+        self.positions[topic_partition] = self.hand_over.durable(topic_partition, at)
+        self.buffer.pop(topic_partition, None)
+        self.stuck = {}
+        known = self.sender_buffers.get(topic_partition)
+        if known is not None:
+            self.sender_buffers[topic_partition] = SenderBuffer(known.labels, known.senders)
+
     def settle_flush(self, flushed: Sequence[Appended[Batch]]) -> int:
         """Note that what the executor flushed is committed; returns how many outputs there were."""
         written = 0
@@ -414,7 +442,8 @@ class SubTopologyRunner(Generic[Batch]):
         """Delete consumed repartition records and changelogs behind snapshots."""
         for (topic, partition), position in self.positions.items():
             if topic in repartitions:
-                log.truncate(topic, partition, position)
+                durable = self.hand_over.durable((topic, partition), position)
+                log.truncate(topic, partition, durable)
         for (topic, partition), start in list(self.superseded.items()):
             log.truncate(topic, partition, start)
             del self.superseded[topic, partition]
@@ -445,10 +474,3 @@ class SubTopologyRunner(Generic[Batch]):
         self.stuck = {}
         self.watermark.reset()
         self.idling.reset()
-
-
-def _records(fetched: Fetched[Batch], before: int, after: int) -> int:
-    """The number of records between two offsets. Where some offsets are gaps (transaction markers)
-    and not all was consumed, the exact number is unknown: a proportional share is returned."""
-    span = fetched.next_offset - before
-    return fetched.count * (after - before) // span if span else 0

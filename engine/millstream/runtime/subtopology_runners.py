@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Generic
 
-from millstream.log.log import Appended, Batch, Log, Reader, TopicPartition
+from millstream.log.log import Appended, Batch, Log, Reader, TopicPartition, Writer
+from millstream.runtime.hand_over import HandOver
 from millstream.runtime.remote_upstreams import RemoteUpstreams
-from millstream.runtime.spec import QuerySpec
+from millstream.runtime.spec import QuerySpec, RuntimeSettings
 from millstream.runtime.subtopology_runner import SubTopologyRunner
 from millstream.runtime.tasks import Task, TaskState
 
@@ -20,11 +21,17 @@ class SubTopologyRunners(Generic[Batch]):
 
     def __init__(self, spec: QuerySpec[Batch]) -> None:
         self.remote_upstreams = RemoteUpstreams[Batch](spec)
+        self.hand_over = HandOver[Batch](spec.batches)
+        self._left: frozenset[TopicPartition] = frozenset()
+        """Of which the commit that is under way writes what was handed over."""
         self._all = tuple(
-            SubTopologyRunner(index, executor, self.remote_upstreams, spec.max_task_idle_ms)
+            SubTopologyRunner(
+                index, executor, self.remote_upstreams, self.hand_over, spec.max_task_idle_ms
+            )
             for index, executor in enumerate(spec.executors)
         )
         self._repartitions = spec.repartitions
+        self._hands_over = spec.batches is not None
         self._changelogs: Reader[Batch] | None = None
         """Exists while there is something to replay."""
         sent = {topic: runner for runner in self._all for topic in runner.spec.outputs}
@@ -60,6 +67,28 @@ class SubTopologyRunners(Generic[Batch]):
         )
         for runner in self._all:
             runner.channels.together = together
+        if together and self._hands_over and not self.hand_over.active:
+            self._hand_over(log)
+
+    def handed_to(self, runner: SubTopologyRunner[Batch]) -> bool:
+        """Whether rows that were handed over wait for a sub-topology."""
+        return bool(runner.channels.senders) and self.hand_over.bytes > 0
+
+    def gathers(self, runner: SubTopologyRunner[Batch], settings: RuntimeSettings) -> bool:
+        """Whether a sub-topology should wait for more rows to be handed over: a run costs less for
+        each row the more there are."""
+        return self.handed_to(runner) and self.hand_over.bytes < settings.max_gathered_bytes
+
+    def _hand_over(self, log: Log[Batch]) -> None:
+        """From now on, what the tasks send to each other stays in memory."""
+        places = [
+            topic_partition
+            for runner in self._all
+            for topic_partition in runner.positions
+            if topic_partition[0] in self._repartitions
+        ]
+        if places:
+            self.hand_over.begin(log.written_ends(places))
 
     @property
     def scattered(self) -> bool:
@@ -126,9 +155,10 @@ class SubTopologyRunners(Generic[Batch]):
     # ---- input -------------------------------------------------------------------------------
 
     def positions(self) -> dict[TopicPartition, int]:
-        """How far each input partition is processed; callable from any thread."""
+        """How far each input partition is processed, as far as it is on the log; callable from any
+        thread."""
         return {
-            topic_partition: at
+            topic_partition: self.hand_over.durable(topic_partition, at)
             for runner in self._all
             for topic_partition, at in dict(runner.positions).items()
         }
@@ -154,6 +184,27 @@ class SubTopologyRunners(Generic[Batch]):
         return any(runner.awaiting for runner in self._all)
 
     # ---- commit ------------------------------------------------------------------------------
+
+    def leave(self) -> list[Appended[Batch]]:
+        """What was handed over and is not processed. The caller writes it and calls `resume`."""
+        left = {at: records for runner in self._all for at, records in runner.leave().items()}
+        self._left = frozenset(left)
+        return [appended for records in left.values() for appended in records]
+
+    def resume(self, log: Log[Batch]) -> None:
+        """What was left is on the log, behind the positions."""
+        if self._left:
+            for runner in self._all:
+                for topic_partition in self._left & runner.positions.keys():
+                    runner.resume(topic_partition)
+            self.hand_over.written(log.written_ends(self._left))
+            self._left = frozenset()
+
+    def spill(self, log: Log[Batch], writer: Writer[Batch]) -> None:
+        """Write what was handed over at once, because it is too much to keep."""
+        if left := self.leave():
+            writer.append(left)
+            self.resume(log)
 
     def flush(self) -> Flushed[Batch]:
         """See `Executor.flush`."""
@@ -195,6 +246,8 @@ class SubTopologyRunners(Generic[Batch]):
     def close_tasks(self) -> None:
         """Close all tasks and drop the buffered input."""
         self.restored()
+        self.hand_over.stop()
+        self._left = frozenset()
         for runner in self._all:
             runner.close_tasks()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.log.log import Batch
 from millstream.runtime.query_runner import STOPPED, QueryRunner
+from millstream.runtime.spec import QueryState
 
 
 def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
@@ -16,7 +17,7 @@ def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
     if not query.dirty and (closing := query.closing.due_at(query.last_commit)) is not None:
         # When it is over, other instances or senders are not idle yet.
         times.append(closing if closing > now else now + query.settings.lag_interval_ms)
-    poll = query.settings.await_poll_ms if query.awaiting else query.settings.idle_poll_ms
+    poll = query.settings.await_poll_ms if awaiting(query) else query.settings.idle_poll_ms
     if poll is not None:
         times.append(now + poll)
     if query.runners.remote_upstreams.watched:
@@ -27,3 +28,15 @@ def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
     if (idle_until := query.runners.idle_until) is not None:
         times.append(idle_until)
     return max(now, min(times)) if times else None
+
+
+def backlog(query: QueryRunner[Batch]) -> int:
+    """About how many records a query could process at once; callable from any thread."""
+    return query.reader.ready(query.positions()) if query.state is QueryState.RUNNING else 0
+
+
+def awaiting(query: QueryRunner[Batch]) -> bool:
+    """Whether a query is idle only because records have not arrived yet."""
+    if query.state in STOPPED or query.retry_state.error:
+        return False
+    return query.holding.pending or query.runners.awaiting

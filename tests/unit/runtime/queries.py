@@ -64,6 +64,12 @@ class WatchedExecutor:
     def snapshots(self) -> Snapshots:
         return self.inner.snapshots()
 
+    def hand_back(
+        self, topic: str, partition: int, first: int, records: Sequence[Appended[Any]]
+    ) -> Sequence[Appended[Any]]:
+        self.calls.append("hand back")
+        return self.inner.hand_back(topic, partition, first, records)
+
     def flush(self) -> tuple[Appended[Any], ...]:
         self.calls.append("flush")
         return self.inner.flush()

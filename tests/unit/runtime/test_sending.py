@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.log.log import Appended, Outcome
+from millstream.runtime.hand_over import HandOver
 from millstream.runtime.ports import NoBackground
 from millstream.runtime.record_collector import ALONE_BYTES, RecordCollector
 from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
@@ -53,7 +54,8 @@ def collector(guarantee: Guarantee, **more: Any) -> tuple[RecordCollector[Any], 
         streams=frozenset({"moved stream", "stream"}),
         **more,
     )
-    return RecordCollector(spec, lambda: writer, NoBackground()), writer  # type: ignore[arg-type,return-value]
+    hand_over = HandOver[Any](None)
+    return RecordCollector(spec, lambda: writer, NoBackground(), hand_over), writer  # type: ignore[arg-type,return-value]
 
 
 def test_at_least_once_rows_of_streams_need_no_transaction() -> None:
