@@ -111,7 +111,7 @@ bench-kafka: $(BENCH_VENV)/.kafka  ## Speed on a broker of its own: [W=W1,W3] [P
 	@$(BENCH_VENV)/bin/python -m tests.bench.kafka.run --events $(RECORDS) --readers '$(READER)' --modes '$(MODES)' \
 		--peers '$(PEERS)' --sources '$(PEERS_FROM)' $(if $(W),--only '$(W)') $(MORE)
 
-bench-instance: $(BENCH_VENV)/.kafka  ## Many queries that do little, embedded and on a broker of its own: [ONLY="create memory"] [SCALE=small] [TRICKLE=480]
+bench-instance: $(BENCH_VENV)/.kafka  ## Many queries that do little, embedded and on a broker of its own: [ONLY="create memory"] [SCALE=small|large] [TRICKLE=480]
 	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
 	@$(BENCH_VENV)/bin/python -m tests.bench.instance $(if $(ONLY),--only $(ONLY)) \
 		$(if $(SCALE),--scale $(SCALE)) $(if $(TRICKLE),--trickle-seconds $(TRICKLE))
