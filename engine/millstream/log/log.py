@@ -357,8 +357,8 @@ class Log(Protocol[Batch]):
         settings."""
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
-        """Topics as of a few seconds ago at most, None for one that does not exist. Never blocks,
-        so unknown topics are left out. Without their settings."""
+        """Topics as of some seconds ago, more for many (40 for 1,000), None for one that does not
+        exist. Never blocks, so unknown topics are left out. Without their settings."""
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """Committed records from `offset` on, ascending. Raises StatementError for an unknown

@@ -14,7 +14,9 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from millstream.log.log import Topic
 
 _SECONDS = 2.0
-"""How often the cluster is asked, in one request for all topics of interest."""
+"""How often the cluster is asked at most, in one request for all topics of interest."""
+_TOPICS_A_SECOND = 25
+"""The more topics, the less often: an answer costs a third of a millisecond for each of them."""
 
 
 class TopicMetadataCache:
@@ -39,7 +41,7 @@ class TopicMetadataCache:
             now = time.monotonic()
             if self._wanted and not self._open and now >= self._next:
                 asking, self._wanted = self._wanted, set()
-                self._open, self._next = len(asking), now + _SECONDS
+                self._open, self._next = len(asking), now + interval(len(asking))
             known = {name: self._known[name] for name in names if name in self._known}
         if asking:
             answers = self._admin.describe_topics(
@@ -62,6 +64,11 @@ class TopicMetadataCache:
                 self._known.pop(name, None)
                 if absent(error):
                     self._missed.add(name)
+
+
+def interval(topics: int) -> float:
+    """How many seconds after a request for so many topics the next one may follow."""
+    return max(_SECONDS, topics / _TOPICS_A_SECOND)
 
 
 def described(found: TopicDescription) -> Topic:
