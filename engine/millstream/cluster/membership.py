@@ -82,8 +82,8 @@ class PeerMembership:
         self._fenced: dict[str, set[str]] = {}
         """The writers of dead incarnations that have been fenced already, by incarnation."""
         self._published: tuple[InstanceMetadata, int] | None = None
-        self._sent: tuple[bytes, int] | None = None
-        """The last heartbeat as it is on the topic, and when it was published."""
+        self._sent = b""
+        """The last heartbeat as it is on the topic."""
         self._acknowledged_at = 0
         """The publication time of this instance's newest record that was read back."""
         self._unacknowledged_since: int | None = None
@@ -108,7 +108,7 @@ class PeerMembership:
             self._unacknowledged_since = now
         value = encode_metadata(published)
         self._append(self.incarnation, value)
-        self._published, self._sent = (metadata, now), (value, now)
+        self._published, self._sent = (metadata, now), value
         return True
 
     def refresh(self, now: int) -> None:
@@ -226,32 +226,31 @@ class PeerMembership:
             if self._first_offset is None:
                 self._first_offset = row["offset"]
             self._apply_own(row["value"])
-            return
-        metadata = None if row["value"] is None else decode_metadata(row["value"])
-        if row["value"] is None:
+        elif row["value"] is None:
             self._forget(incarnation)
-        elif metadata is not None and metadata.incarnation == incarnation:
+        elif (metadata := decode_metadata(row["value"])) and metadata.incarnation == incarnation:
             self._fenced.pop(incarnation, None)
             before = self._views.get(incarnation)
             self._views[incarnation] = updated_view(before, metadata, now, row["offset"])
 
     def _apply_own(self, value: bytes | None) -> None:
-        if self._published is None or value is None:
+        time = self._time_of(value)
+        if self._published is None or time is None:
             # A peer has marked this instance as dead: the next heartbeat is due at once.
             self._published = None
             return
-        self._acknowledged_at = self._time_of(value)
+        self._acknowledged_at = time
         self._unacknowledged_since = (
             None if self._acknowledged_at >= self._published[1] else self._acknowledged_at
         )
 
-    def _time_of(self, value: bytes) -> int:
-        """When this instance has published a heartbeat. With many queries it takes long to
-        decode, and nearly always it is the last one."""
-        if self._sent is not None and value == self._sent[0]:
-            return self._sent[1]
-        metadata = decode_metadata(value)
-        return self._acknowledged_at if metadata is None else metadata.published_at
+    def _time_of(self, value: bytes | None) -> int | None:
+        """When this instance has published a heartbeat; None if it is none. With many queries it
+        takes long to decode, and nearly always it is the last one."""
+        if self._published is not None and value == self._sent:
+            return self._published[1]
+        metadata = None if value is None else decode_metadata(value)
+        return None if metadata is None else metadata.published_at
 
     def _append(self, key: str, value: bytes | None) -> None:
         batch = raw_batch([(key.encode(), value, now_ms())])

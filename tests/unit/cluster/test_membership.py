@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from millstream.cluster import membership
 from millstream.cluster.membership import PeerMembership, topic_name
 from millstream.cluster.metadata import (
     HostedPartitions,
@@ -235,6 +236,39 @@ def test_one_that_was_taken_for_dead_presents_itself_again(log: Log[pa.Table]) -
     assert south.publish(view(3), 10_001)
     north.refresh(10_001)
     assert north.instances() == {"north", "south"}
+
+
+def test_its_own_last_heartbeat_is_not_decoded(
+    log: Log[pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[bytes] = []
+
+    def noted(value: bytes) -> InstanceMetadata | None:
+        decoded.append(value)
+        return decode_metadata(value)
+
+    monkeypatch.setattr(membership, "decode_metadata", noted)
+    one = peers(log, "one")
+    metadata = holding("one", HostedPartitions())
+    one.publish(metadata, 0)
+    one.refresh(100)
+    assert decoded == []
+    one.publish(metadata, 2_000)
+    one.publish(metadata, 4_000)
+    one.refresh(4_100)
+    assert len(decoded) == 1
+    assert not one.stuck(60_000)
+    one.close()
+
+
+def test_a_heartbeat_of_its_own_that_cannot_be_read_is_published_again(log: Log[pa.Table]) -> None:
+    one = peers(log, "one")
+    metadata = holding("one", HostedPartitions())
+    assert one.publish(metadata, 0)
+    log.writer("other").append([Appended(TOPIC, 0, raw_batch([(b"one1", b"nothing", 0)]), 1)])
+    one.refresh(100)
+    assert one.publish(metadata, 200)
+    one.close()
 
 
 def test_a_new_start_supersedes_the_former_one(log: Log[pa.Table]) -> None:
