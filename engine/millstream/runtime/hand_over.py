@@ -43,13 +43,19 @@ class HandOver(Generic[Batch]):
         self._places: Mapping[TopicPartition, _Place[Batch]] = {}
 
     def begin(self, ends: Mapping[TopicPartition, int]) -> None:
-        """From now on, hand over what is sent to these partitions; `ends`: those on the log."""
-        if self._batches is not None:
+        """From now on, hand over what is sent to these partitions, if that is possible; `ends`:
+        those on the log."""
+        if self.possible:
             self._places = {at: _Place(end, end) for at, end in ends.items()}
 
     def stop(self) -> None:
         """Hand nothing over any more, and drop what is kept."""
         self._places = {}
+
+    @property
+    def possible(self) -> bool:
+        """Whether it can hand anything over."""
+        return self._batches is not None
 
     @property
     def active(self) -> bool:
@@ -80,7 +86,7 @@ class HandOver(Generic[Batch]):
 
     def over(self, reader: Reader[Batch]) -> Reader[Batch]:
         """A reader that continues behind the log with what is handed over."""
-        return reader if self._batches is None else _Continued(reader, self)
+        return _Continued(reader, self) if self.possible else reader
 
     def durable(self, at: TopicPartition, position: int) -> int:
         """What to commit for a position."""

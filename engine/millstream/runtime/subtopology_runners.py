@@ -31,7 +31,6 @@ class SubTopologyRunners(Generic[Batch]):
             for index, executor in enumerate(spec.executors)
         )
         self._repartitions = spec.repartitions
-        self._hands_over = spec.batches is not None
         self._changelogs: Reader[Batch] | None = None
         """Exists while there is something to replay."""
         sent = {topic: runner for runner in self._all for topic in runner.spec.outputs}
@@ -67,11 +66,11 @@ class SubTopologyRunners(Generic[Batch]):
         )
         for runner in self._all:
             runner.channels.together = together
-        if together and self._hands_over and not self.hand_over.active:
+        if together and self.hand_over.possible and not self.hand_over.active:
             self._hand_over(log)
 
     def handed_to(self, runner: SubTopologyRunner[Batch]) -> bool:
-        """Whether rows that were handed over wait for a sub-topology."""
+        """Whether rows that were handed over may wait for a sub-topology."""
         return bool(runner.channels.senders) and self.hand_over.bytes > 0
 
     def gathers(self, runner: SubTopologyRunner[Batch], settings: RuntimeSettings) -> bool:

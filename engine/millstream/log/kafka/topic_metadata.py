@@ -16,7 +16,7 @@ from millstream.log.log import Topic
 _SECONDS = 2.0
 """How often the cluster is asked at most, in one request for all topics of interest."""
 _TOPICS_A_SECOND = 25
-"""The more topics, the less often: an answer costs a third of a millisecond for each of them."""
+"""The more topics, the less often: the client makes objects of all partitions of each one."""
 
 
 class TopicMetadataCache:
