@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -193,6 +194,12 @@ class HttpConnection(TCPServer):
         """Send the protocol's pending bytes."""
         if not (self._ended and isinstance(event, Updated)):
             await super().protocol_send(event)
+
+    async def _close(self) -> None:
+        # A client that sends while its TLS connection is closed, as those of websockets do, makes
+        # OpenSSL raise an error.
+        with contextlib.suppress(OSError):
+            await super()._close()
 
     def release(self) -> None:
         """Free the connection's objects after its end. Hypercorn's and h2's objects form reference
