@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 
 from millstream.cluster.joining import copies_of, join_service
@@ -12,13 +13,15 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
 from millstream.history.from_kafka import FromKafka
 from millstream.log.assignment.group_assignment import Copies, Limits
-from millstream.log.kafka.client import Membership
+from millstream.log.kafka.asking import PAUSE
+from millstream.log.kafka.client import REQUEST_SECONDS, Membership
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.naming import namespace_of
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
+    MillstreamError,
     UnavailableError,
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
@@ -91,10 +94,18 @@ def open_kafka_engine(
 
 
 def _identity(log: KafkaLog, topic: str) -> str:
-    if log.topic(topic) is None:
-        with suppress(ConflictError):
-            log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, {"retention.ms": "-1"}))
-    found = log.topic(topic)
+    """The id of the command topic, which is created if it is missing. Each broker learns of a new
+    topic at a different time, so the one that is asked next may not have it yet."""
+    found: Topic | MillstreamError | None = log.topic(topic)
     if found is None:
-        raise UnavailableError(f"The command topic '{topic}' cannot be found")
+        wanted = Topic(topic, 1, AS_THE_CLUSTER, {"retention.ms": "-1"})
+        (found,) = log.create_topics([wanted])
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while not isinstance(found, Topic) or not found.id:
+        if isinstance(found, MillstreamError) and not isinstance(found, ConflictError):
+            raise found
+        if time.monotonic() > deadline:
+            raise UnavailableError(f"The command topic '{topic}' cannot be found")
+        time.sleep(PAUSE)
+        found = log.topic(topic)
     return found.id
