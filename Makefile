@@ -30,7 +30,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance profile bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -121,6 +121,9 @@ profile: $(BENCH_VENV)/.kafka  ## CPU for each record by stage: [W=W1,W3] [LOG=k
 
 takeover: $(STAMP)  ## Who takes over a killed instance's tasks, and how soon, on a broker of its own: KILLS=n
 	@$(BIN)/python -m tests.bench.kafka.takeover --kills $(KILLS)
+
+trouble: $(STAMP)  ## Whether a broker, topic, client or disk in trouble holds up what is well, on brokers of its own: SECONDS=n
+	@$(BIN)/python -m tests.bench.kafka.trouble --seconds $(SECONDS)
 
 kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
 	@$(BIN)/python -m tests.kafka.run --cases '$(CASES)' --sequences $(SEQUENCES) --sample $(SAMPLE)
