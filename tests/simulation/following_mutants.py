@@ -15,13 +15,13 @@ from tests.simulation.world import World
 
 
 class Clinging(Restoration[Any]):
-    """Continues to follow what it has handed over."""
+    """Continues to follow what it has granted."""
 
-    def _hand_over(self, query: Followed[Any]) -> bool:
+    def _grant(self, query: Followed[Any]) -> bool:
         kept = dict(query.followers)
-        handed = super()._hand_over(query)
+        granted = super()._grant(query)
         query.followers.update(kept)
-        return handed
+        return granted
 
 
 class Generous(Restoration[Any]):

@@ -200,7 +200,7 @@ class Restoration(Generic[Batch]):
             self._on_ready(query.query_id)
 
     def _arrange(self, query: Followed[Batch], now: int) -> Moved:
-        """Apply what is wanted: stop following, begin to follow (some at a time), hand over."""
+        """Apply what is wanted: stop following, begin to follow (some at a time), grant."""
         with self._lock:
             gone = query.ownership.following - query.wanted
             query.ownership = query.ownership.stopped(gone)
@@ -215,9 +215,9 @@ class Restoration(Generic[Batch]):
         if opening:
             query.open(opening, starting, self._log, now)
         query.assign(starting, self._log, now)
-        handed = self._hand_over(query)
+        granted = self._grant(query)
         cleared = self._clear_left(query, now) or self._read_left(query)
-        return Moved.ON if gone or opening or handed or cleared else Moved.NOT
+        return Moved.ON if gone or opening or granted or cleared else Moved.NOT
 
     def _clear_left(self, query: Followed[Batch], now: int) -> bool:
         """Remove the state of a partition that has been unused for long; returns whether there was
@@ -252,7 +252,7 @@ class Restoration(Generic[Batch]):
             query.kept = query.kept | found
         return bool(held)
 
-    def _hand_over(self, query: Followed[Batch]) -> bool:
+    def _grant(self, query: Followed[Batch]) -> bool:
         """Grant what is nearly up to date to the query runners; returns whether there was any."""
         ready = query.ready(self._settings.restore_tolerance)
         with self._lock:

@@ -177,7 +177,7 @@ class RuntimeSettings:
     restore_bytes: int = 2 << 20
     """Bytes of a changelog to follow at a time; other work may have to wait this long."""
     restore_tolerance: int = 10
-    """Changelog records that a task may lack when it is handed to its query runner."""
+    """Changelog records that a task may lack when it is granted to its query runner."""
     lag_interval_ms: int = 1_000
     """How often to request the ends of the standbys' changelogs."""
     state_kept_ms: int = 600_000
