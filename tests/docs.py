@@ -1,7 +1,8 @@
 """Write the parts of the documentation that are made from the source: `python -m tests.docs`.
 
 docs/formats.md comes from the table of formats, docs/functions.md from the catalogue of functions,
-docs/settings.md from the properties and the engine's settings, docs/metrics.md from the metrics.
+docs/settings.md from the properties and the engine's settings, docs/metrics.md from the metrics,
+and the stub of `millstream.fn` from the catalogue of functions.
 tests/test_docs.py fails while a file is not what this would write.
 """
 
@@ -33,6 +34,7 @@ from millstream.model.properties import PROPERTIES
 from millstream.model.settings import OF_INSTANCE, UNSUPPORTED, EngineSettings
 from millstream.runtime.durations import Durations
 from millstream_server.bootstrap.options import OPTIONS
+from tests.stubs import stub
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MADE = "Made from the source by `make docs`; do not edit.\n"
@@ -235,6 +237,7 @@ def _types(able: Capability) -> str:
 
 
 FILES = {
+    "../engine/millstream/dsl/fn.pyi": stub,
     "formats.md": formats,
     "functions.md": functions,
     "metrics.md": metrics,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,3 +108,31 @@ def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
         if "://" not in link:
             assert (page.parent / link).exists(), link
+
+
+def test_the_chains_of_the_documentation_run(folder: Path) -> None:
+    page = (DOCS / "dsl.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (statement,) = re.findall(r"```\n(SELECT.*?)```", page, re.DOTALL)
+    out = io.StringIO()
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(out):
+        for block in code:
+            exec(compile(block, "dsl.md", "exec"), names)
+    with names["db"]:
+        assert out.getvalue().startswith(statement + "[('ann', 2, 19.5)]\n(")
+        chains = ("both", "towns", "hourly")
+        explained = [names[chain].explain(stage="PLAN").fetchone()[1] for chain in chains]
+        assert all(text.startswith("Deliver") for text in explained)
+        assert names["by_id"].sql.startswith("SELECT *\nFROM MARKED")
+
+
+def test_the_methods_of_chains_are_documented() -> None:
+    page = (DOCS / "dsl.md").read_text(encoding="utf-8")
+    kinds = (millstream.KStream, millstream.KTable, millstream.MergedKStream)
+    grouped = (millstream.KGroupedStream, millstream.KGroupedTable, millstream.AggregatedKTable)
+    for kind in (*kinds, *grouped, millstream.PullQuery, millstream.Expr):
+        for name, member in inspect.getmembers(kind, inspect.isfunction):
+            if not name.startswith("_"):
+                assert re.search(rf"\b{name}\b", page), f"{kind.__name__}.{name}"
+                assert member.__doc__

@@ -64,6 +64,7 @@ MAY_SEE: dict[str, set[str]] = {
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "executor", "ddl"}
     | {"scripts", "query", "queries", "cluster", "historical", "push", "metrics"},
+    "dsl": LANGUAGE | VOCABULARY | {"functions", "catalog", "query"},
     "testing": VOCABULARY | {"log", "runtime"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
@@ -80,7 +81,7 @@ ABOVE = {
 }
 """What the upper rooms may not import."""
 HOMES: dict[str, set[str]] = {
-    "sqlglot": {"millstream_parser", "plan", "operators", "query"},
+    "sqlglot": {"millstream_parser", "plan", "operators", "query", "dsl"},
     "confluent_kafka": {"log"},
     "msgpack": {"formats"},
     "pyspark": {"history"},

@@ -8,6 +8,13 @@ with millstream.connect("orders.db") as db:
 ```
 """
 
+from millstream.dsl import fn
+from millstream.dsl.cases import when
+from millstream.dsl.expressions import Expr, col, lit, struct
+from millstream.dsl.pulls import PullQuery
+from millstream.dsl.streams import KGroupedStream, KStream, MergedKStream
+from millstream.dsl.tables import AggregatedKTable, KGroupedTable, KTable
+from millstream.dsl.windows import hopping, session, tumbling
 from millstream.functions.user import udaf, udf, udtf
 from millstream.metrics.prometheus import exposition
 from millstream.model.errors import (
@@ -28,17 +35,25 @@ from millstream.service.database import Database, connect
 __version__ = "0.1.0"
 
 __all__ = [
+    "AggregatedKTable",
     "ConflictError",
     "CorruptionError",
     "Database",
     "Deletion",
     "Done",
     "EngineSettings",
+    "Expr",
     "FencedError",
     "History",
     "InstanceSettings",
     "InternalListener",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "MergedKStream",
     "MillstreamError",
+    "PullQuery",
     "RecordError",
     "Row",
     "Rows",
@@ -46,9 +61,17 @@ __all__ = [
     "Stream",
     "UnavailableError",
     "__version__",
+    "col",
     "connect",
     "exposition",
+    "fn",
+    "hopping",
+    "lit",
+    "session",
+    "struct",
+    "tumbling",
     "udaf",
     "udf",
     "udtf",
+    "when",
 ]

@@ -34,7 +34,7 @@ from .primaries import primary
 from .tokens import Kind
 
 _OR, _AND, _NOT, _PREDICATE, _CONCAT, _SUM, _PRODUCT, _SIGN = range(1, 9)
-_CHAIN = 32
+CHAIN = 32
 """More ANDs or ORs in a row than this become a balanced tree."""
 
 _BINARY: dict[str, tuple[int, type[exp.Expression]]] = {
@@ -155,7 +155,7 @@ def _joined(
 ) -> exp.Expression:
     """AND and OR are associative in two-valued logic, so long chains are split in half to stay
     shallow."""
-    if len(operands) > _CHAIN:
+    if len(operands) > CHAIN:
         middle = len(operands) // 2
         operands = [
             _joined(cursor, operands[:middle], node, start),

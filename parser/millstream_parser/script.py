@@ -75,9 +75,10 @@ def split(text: str) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def parse_expression(text: str) -> exp.Expression:
-    """One expression, as sqlglot tree (`expressions.py` lists the nodes). Raises SyntaxFailure."""
-    cursor = _cursor(text)
+def parse_expression(text: str, parameters: Parameters | None = None) -> exp.Expression:
+    """One expression, as sqlglot tree (`expressions.py` lists the nodes), with the literals of the
+    `parameters`. Raises SyntaxFailure."""
+    cursor = _cursor(text, parameters)
     return _alone(cursor, expression(cursor))
 
 

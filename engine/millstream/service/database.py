@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from millstream.dsl.streams import KStream, stream
+from millstream.dsl.tables import KTable, table
 from millstream.functions.user import UserFunction
 from millstream.historical.sealing import seal_streams
 from millstream.metrics.figures import EngineMetrics
@@ -22,6 +24,7 @@ from millstream.model.settings import (
 )
 from millstream.query.results import Result
 from millstream.query.session import Session
+from millstream.service.chain_connection import ChainConnection
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.headless import run_queries_file
@@ -57,6 +60,17 @@ class Database:
     def sql(self, sql: str, parameters: Values = ()) -> Result:
         """The same as `execute`."""
         return self.execute(sql, parameters)
+
+    def stream(self, name: str) -> KStream:
+        """A stream as the start of a chain: `db.stream("orders").filter(col("amount") > 10)`; see
+        docs/dsl.md. The name is upper case, as in SQL, unless it is between backticks. Raises
+        StatementError if there is no such stream."""
+        return stream(ChainConnection(self.engine, self.session), name)
+
+    def table(self, name: str) -> KTable:
+        """A table as the start of a chain, and of pull queries:
+        `db.table("spending").where(col("total") > 10).df()`. See `stream`."""
+        return table(ChainConnection(self.engine, self.session), name)
 
     def register(self, *functions: UserFunction) -> None:
         """Register Python functions (`millstream.udf`, `udaf`, `udtf`) for later statements.

@@ -1,0 +1,41 @@
+"""Executes the statements of chains: each is printed, and its text executed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.catalog.catalog import Catalog
+from millstream.functions.function import Catalogue
+from millstream.query.results import Result
+from millstream.query.session import Session
+from millstream.scripts.text import parse_text
+from millstream.service.engine import Engine
+from millstream.service.execution import execute_all
+from millstream_parser import print_statement
+from millstream_parser import statements as s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainConnection:
+    """The `Connection` of chains over an engine, with the session of its database."""
+
+    engine: Engine
+    session: Session
+
+    @property
+    def catalog(self) -> Catalog:
+        """The streams and tables that there are."""
+        return self.engine.catalog
+
+    @property
+    def functions(self) -> Catalogue:
+        """The functions that statements may call."""
+        return self.engine.functions
+
+    def execute(self, statement: s.Statement) -> Result:
+        """Print a statement and execute the text, so that what is recorded, and what errors point
+        at, is text that a client could have sent. Variables are not substituted in it."""
+        extended = self.session.flag("millstream.query.pull.extended.enabled")
+        parsed = parse_text(print_statement(statement), extended_pull=extended)
+        (result,) = execute_all(self.engine, parsed, self.session)
+        return result
