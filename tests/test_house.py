@@ -15,6 +15,7 @@ PACKAGES = {
     "millstream_parser": ROOT / "parser" / "millstream_parser",
     "millstream": ROOT / "engine" / "millstream",
     "pyspark_millstream": ROOT / "engine" / "pyspark_millstream",
+    "pytest_millstream": ROOT / "engine" / "pytest_millstream",
     "millstream_server": ROOT / "server" / "millstream_server",
     "millstream_cli": ROOT / "cli" / "millstream_cli",
 }
@@ -65,18 +66,19 @@ MAY_SEE: dict[str, set[str]] = {
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "executor", "ddl"}
     | {"scripts", "query", "queries", "cluster", "historical", "push", "metrics"},
     "dsl": LANGUAGE | VOCABULARY | {"functions", "catalog", "query"},
-    "testing": VOCABULARY | {"log", "runtime"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
-FRONT = {"service", "pipeline", "millstream_server", "millstream_cli"}
+FRONT = {"service", "pipeline", "testing", "millstream_server", "millstream_cli"}
 TOP = {"historical", "push", "metrics", "statements", *FRONT}
 ABOVE = {
     "query": {"queries", "command_topic", "cluster", *TOP},
     "history": {"scheduler", "query", "queries", "command_topic", "cluster", *TOP},
     "service": FRONT - {"service"},
-    "pipeline": {"millstream_server", "millstream_cli"},
+    "pipeline": {"testing", "millstream_server", "millstream_cli"},
+    "testing": {"pipeline", "millstream_server", "millstream_cli"},
+    "pytest_millstream": {"pipeline", "millstream_server", "millstream_cli"},
     "pyspark_millstream": {"scheduler", "queries", "command_topic", "cluster", *TOP},
-    "millstream_server": {"millstream_cli"},
+    "millstream_server": {"testing", "millstream_cli"},
     "millstream_cli": set(),
 }
 """What the upper rooms may not import."""
@@ -111,6 +113,7 @@ HOMES: dict[str, set[str]] = {
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},
+    "pytest": {"pytest_millstream"},
     "google": {"millstream_server"},
     "prometheus_client": {"metrics"},
 }

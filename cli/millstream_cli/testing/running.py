@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from millstream.log.log import Topic
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.python_values import tuples
 from millstream.model.settings import EngineSettings
@@ -26,6 +25,7 @@ from millstream.scripts.text import ParsedStatement
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine, parse_script
 from millstream.statements.inserting import row_to_insert
+from millstream.testing.topics import create_missing_topic
 from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.testing.cases import Case, ExpectedError, Step
@@ -217,7 +217,8 @@ class CaseRun:
 
     def execute(self, parsed_statement: ParsedStatement) -> Outcome:
         """Execute one statement without processing pending records."""
-        self._make_topic(parsed_statement.statement)
+        if isinstance(parsed_statement.statement, s.CreateSource):
+            create_missing_topic(parsed_statement.statement, self.engine.log)
         result = execute_statement(self.engine, parsed_statement, self.session)
         match result:
             case Done(message):
@@ -230,16 +231,6 @@ class CaseRun:
                 rows = tuple(with_objects(tuples(table), table.schema))
                 required = isinstance(parsed_statement.statement, s.SelectStatement)
                 return ResultRows(columns, rows, _ordered(parsed_statement.statement), required)
-
-    def _make_topic(self, statement: s.Statement) -> None:
-        """Create the topic of CREATE STREAM or TABLE if it is missing and the statement has no
-        PARTITIONS, because a test has no producer that would have created it."""
-        if not isinstance(statement, s.CreateSource):
-            return
-        given = dict(statement.properties)
-        topic = given.get("KAFKA_TOPIC")
-        if topic and "PARTITIONS" not in given and self.engine.log.topic(str(topic)) is None:
-            self.engine.log.create_topic(Topic(str(topic), 1))
 
     def _followed(self, stream: Stream) -> ResultRows:
         """The rows of a push query, or of PRINT, until no more arrive."""

@@ -199,18 +199,29 @@ class Driver:
         """Wait until all queries are idle and committed; returns whether anything was done."""
         if self.threaded:
             return self._scheduler.drain()
+        worked, _ = self._run_until(math.inf)
+        return worked
+
+    def idle_within(self, seconds: float) -> bool:
+        """Without threads: run until all queries are idle and committed, or until `seconds` have
+        passed; returns whether they are idle."""
+        _, idle = self._run_until(time.monotonic() + seconds)
+        return idle
+
+    def _run_until(self, until: float) -> tuple[bool, bool]:
+        """Whether anything was done, and whether that was all there was to do before `until`."""
         worked = False
         with self.lock:
             while True:
-                worked |= self._step_until_idle()
+                worked |= self._step_until_idle(until)
                 self.runtime.commit(self._clock())
-                if not self._step_until_idle():
-                    return worked
+                if not self._step_until_idle(until):
+                    return worked, time.monotonic() < until
                 worked = True
 
-    def _step_until_idle(self) -> bool:
+    def _step_until_idle(self, until: float) -> bool:
         worked = False
-        while self._step_or_await():
+        while time.monotonic() < until and self._step_or_await():
             worked = True
         return worked
 

@@ -55,6 +55,16 @@ def constant_row(
     return pa.table(arrays, names=names)
 
 
+def constant(literal: Literal, column: Column, registry: QueryRegistry) -> pa.Array:
+    """One value of a client in the type of its column: an array of one element. Raises
+    StatementError if it does not fit, as INSERT VALUES does."""
+    converted = _converted(literal, column, registry)
+    found = _literal(converted, column)
+    if found is not None:
+        return found
+    return _evaluated_for(converted, column, registry).combine_chunks()
+
+
 def _evaluated_for(
     expression: Expression, column: Column, registry: QueryRegistry
 ) -> pa.ChunkedArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.ddl.topics import refuse_internal
-from millstream.formats.codec import EncodeSpec, encode
+from millstream.formats.codec import Encoded, EncodeSpec, encode
 from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
 from millstream.log.reopening import ReopeningWriter
@@ -160,24 +160,7 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, inserts
     `columns` are by column name; missing ones are NULL. Returns the number of records.
     """
     count = len(time)
-    schema = insertable_schema(source)
-    names = physical_names(schema.names)
-    table = pa.table(
-        [
-            columns.get(column.name, pa.nulls(count, arrow_type(column.type)))
-            for column in schema.columns
-        ],
-        names=list(names),
-    )
-    cursor = inserts.registry.store.cursor()
-    try:
-        spec = EncodeSpec(source.key_format, source.value_format, schema, None)
-        encoded = encode(cursor, table, spec, source.topic)
-    finally:
-        cursor.close()
-    if encoded.problems:
-        reason = encoded.problems[0].message
-        raise RecordError(f"A row cannot be written to {source.name}: {reason}")
+    encoded = encode_rows(source, columns, count, inserts.registry)
     topic = inserts.registry.log.topic(source.topic)
     if topic is None:
         raise refusals.UNKNOWN_TOPIC(topic=source.topic)
@@ -193,6 +176,32 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, inserts
     )
     inserts.writer.append(_split_by_partition(raw, encoded.key, source.topic, topic.partitions))
     return count
+
+
+def encode_rows(
+    source: Source, columns: Mapping[str, pa.Array], count: int, registry: QueryRegistry
+) -> Encoded:
+    """The keys and values of rows in the source's formats. `columns`: see `append`. Raises
+    RecordError for a row that cannot be written."""
+    schema = insertable_schema(source)
+    names = physical_names(schema.names)
+    table = pa.table(
+        [
+            columns.get(column.name, pa.nulls(count, arrow_type(column.type)))
+            for column in schema.columns
+        ],
+        names=list(names),
+    )
+    cursor = registry.store.cursor()
+    try:
+        spec = EncodeSpec(source.key_format, source.value_format, schema, None)
+        encoded = encode(cursor, table, spec, source.topic)
+    finally:
+        cursor.close()
+    if encoded.problems:
+        reason = encoded.problems[0].message
+        raise RecordError(f"A row cannot be written to {source.name}: {reason}")
+    return encoded
 
 
 def _split_by_partition(
