@@ -114,7 +114,7 @@ class TopologyTestDriver:
         topic, source = self._find(target, written=False)
         self._check_writable(topic, source)
         values = value if isinstance(value, list) else [value]
-        records = self._encoded(topic, source, values, key)
+        records = self._encoded(topic, source, values, key) if values else []
         time = self._now if timestamp is None else time_ms(timestamp)
         given = raw_headers(headers)
         for raw_key, raw_value, rowtime in records:
@@ -285,7 +285,13 @@ class TopologyTestDriver:
         for values in rows:
             row = dict(zip(names, values, strict=True))
             key = tuple(row.pop(column) for column in keys)
-            found[key[0] if len(key) == 1 else key] = row
+            try:
+                found[key[0] if len(key) == 1 else key] = row
+            except TypeError as error:
+                raise StatementError(
+                    f"The rows of {source.name} cannot be found by their keys, such as {key!r}",
+                    hint="`query` returns them as tuples.",
+                ) from error
         return found
 
     def processing_log(self) -> list[dict[str, Any]]:

@@ -104,8 +104,12 @@ class OutputTopic:
         return [record.value for record in self]
 
     def read_latest(self) -> dict[Any, Any]:
-        """The value of each key after all records that were not read yet: None for a tombstone."""
-        return dict(self.read_key_values())
+        """The value of each key after all records that were not read yet: None for a tombstone. A
+        windowed key is a tuple of the key and its `Window`."""
+        return {
+            record.key if record.window is None else (record.key, record.window): record.value
+            for record in self
+        }
 
     @property
     def empty(self) -> bool:

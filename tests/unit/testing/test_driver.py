@@ -239,6 +239,20 @@ def test_windows() -> None:
         (record,) = driver.read("counts")
         assert (record.key, record.value, record.window) == ("ann", {"N": 2}, Window(0, 10_000))
         assert driver.table("counts") == {("ann", 0, 10_000): {"N": 2}}
+        latest = driver.output("counts").read_latest()
+        assert latest == {("ann", Window(0, 10_000)): {"N": 2}}
+
+
+def test_keys_of_several_fields() -> None:
+    text = """CREATE STREAM s (k STRUCT<a INT> KEY, v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON');
+      CREATE TABLE t AS SELECT k, SUM(v) AS v FROM s GROUP BY k;"""
+    with TopologyTestDriver(text) as driver:
+        driver.pipe("s", [], key={"a": 1})
+        assert driver.read("s") == []
+        driver.pipe("s", {"v": 1}, key={"a": 1})
+        assert driver.read("t")[0].key == {"A": 1}
+        with pytest.raises(StatementError, match="cannot be found by their keys"):
+            driver.table("t")
 
 
 def test_the_wall_clock_moves_only_when_it_is_advanced() -> None:
