@@ -26,8 +26,10 @@ from millstream.query.results import Result
 from millstream.query.session import Session
 from millstream.service.chain_connection import ChainConnection
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_script, open_engine
+from millstream.service.execution import check_running, execute_script, open_engine
 from millstream.service.headless import run_queries_file
+from millstream.statements.bulk_inserts import insert_rows
+from millstream.statements.row_tables import Insertable
 from millstream_parser import Values
 
 
@@ -71,6 +73,21 @@ class Database:
         """A table as the start of a chain, and of pull queries:
         `db.table("spending").where(col("total") > 10).df()`. See `stream`."""
         return table(ChainConnection(self.engine, self.session), name)
+
+    def insert(self, target: str, data: Insertable, *, columns: Sequence[str] | None = None) -> int:
+        """Insert rows into a stream or table, in one transaction; returns their number.
+
+        `data` is a table of pyarrow, polars, DuckDB or another library with Arrow's C interface, a
+        pandas DataFrame (without its index), or an iterable of dicts or of tuples. Names match the
+        columns as in SQL: exactly, or in upper case; ROWTIME is the time of the record. `columns`:
+        those to take from named data, and the order of the values of tuples, which otherwise are
+        values of all columns. What a row does not have is NULL. Each value is converted as its
+        literal in INSERT INTO … VALUES, bytes go to BYTES, lists and dicts to ARRAY, MAP and
+        STRUCT. Raises MillstreamError with the number of the first row that does not fit, counted
+        from 1: then no row is inserted.
+        """
+        check_running(self.engine)
+        return insert_rows(target, data, columns, self.engine.inserts, self.session)
 
     def register(self, *functions: UserFunction) -> None:
         """Register Python functions (`millstream.udf`, `udaf`, `udtf`) for later statements.

@@ -159,8 +159,21 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, inserts
 
     `columns` are by column name; missing ones are NULL. Returns the number of records.
     """
+    inserts.writer.append(encoded_records(source, columns, time, inserts))
+    return len(time)
+
+
+def encoded_records(
+    source: Source,
+    columns: Mapping[str, pa.Array],
+    time: pa.Array,
+    inserts: Inserts,
+    first: int | None = None,
+) -> list[Appended[pa.Table]]:
+    """The records of rows, each for the partition of its key; see `append`. `first`: the number of
+    the first row, if errors say which row they are about."""
     count = len(time)
-    encoded = encode_rows(source, columns, count, inserts.registry)
+    encoded = encode_rows(source, columns, count, inserts.registry, first)
     topic = inserts.registry.log.topic(source.topic)
     if topic is None:
         raise refusals.UNKNOWN_TOPIC(topic=source.topic)
@@ -174,15 +187,18 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, inserts
         ],
         schema=RAW_SCHEMA,
     )
-    inserts.writer.append(_split_by_partition(raw, encoded.key, source.topic, topic.partitions))
-    return count
+    return _split_by_partition(raw, encoded.key, source.topic, topic.partitions)
 
 
 def encode_rows(
-    source: Source, columns: Mapping[str, pa.Array], count: int, registry: QueryRegistry
+    source: Source,
+    columns: Mapping[str, pa.Array],
+    count: int,
+    registry: QueryRegistry,
+    first: int | None = None,
 ) -> Encoded:
-    """The keys and values of rows in the source's formats. `columns`: see `append`. Raises
-    RecordError for a row that cannot be written."""
+    """The keys and values of rows in the source's formats. `columns`: see `append`; `first`: see
+    `encoded_records`. Raises RecordError for a row that cannot be written."""
     schema = insertable_schema(source)
     names = physical_names(schema.names)
     table = pa.table(
@@ -196,11 +212,14 @@ def encode_rows(
     try:
         spec = EncodeSpec(source.key_format, source.value_format, schema, None)
         encoded = encode(cursor, table, spec, source.topic)
+        if encoded.problems:
+            # The problems of keys come before those of values, whichever their rows are.
+            row = pc.index(encoded.keep, False).as_py()
+            (problem, *_) = encode(cursor, table.slice(row, 1), spec, source.topic).problems
+            named = "A row" if first is None else f"Row {first + row}"
+            raise RecordError(f"{named} cannot be written to {source.name}: {problem.message}")
     finally:
         cursor.close()
-    if encoded.problems:
-        reason = encoded.problems[0].message
-        raise RecordError(f"A row cannot be written to {source.name}: {reason}")
     return encoded
 
 

@@ -56,6 +56,15 @@ ROWS_INTO_TABLE = Template("Cannot insert into a table")
 ROW_REFUSED = Template("Failed to insert into {source}: {bad}")
 VALUE_TYPE = Template("Expected type {target} for field `{column}` but got {type}({value})")
 VALUE_FAILED = Template("Cannot compute the value of `{column}` as {type}.")
+ROWS_UNREADABLE = Template(
+    "Cannot insert a value of type {kind}: it is not a table or a list of rows."
+)
+ROWS_COLUMNS = Template("The data cannot be inserted: {given}.")
+ROW_UNREADABLE = Template(
+    "Cannot insert row {row}, of type {kind}: all rows have to be tuples, or all of them dicts."
+)
+ROW_WIDTH = Template("Cannot insert row {row}: it has {values} values for {columns} columns.")
+ROW_OF_DATA = Template("Failed to insert row {row} into '{source}'. {reason}")
 CONNECT_MISSING = Template("Connectors need Kafka Connect, which is not configured")
 SCHEMAS_WITHOUT_REGISTRY = Template(
     "ASSERT SCHEMA needs a Schema Registry, which is not configured"
