@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from .cursor import Cursor
 from .expressions import expression
 from .properties import optional_properties
 from .queries import query
-from .statements import CopyFrom, InsertInto, InsertValues, Statement
+from .statements import CopyFrom, InsertInto, InsertValues, Statement, Tree
 
 
 def insert(cursor: Cursor) -> Statement:
@@ -16,15 +18,30 @@ def insert(cursor: Cursor) -> Statement:
     target = cursor.name()
     if cursor.looking_at("(") or cursor.looking_at("VALUES"):
         columns = column_names(cursor)
-        cursor.expect("VALUES", "(")
-        values = cursor.comma_list(expression, ")")
-        return InsertValues(target, columns, values, cursor.span_from(start))
+        cursor.expect("VALUES")
+        rows = [_row(cursor)]
+        while cursor.accept(","):
+            rows.append(_row(cursor))
+        return InsertValues(target, columns, tuple(rows), cursor.span_from(start))
     found = optional_properties(cursor)
     if not cursor.looking_at("SELECT"):
         more = () if found else ("'('", "'VALUES'", "'WITH'")
         raise cursor.unexpected(*more, "'SELECT'")
     body = query(cursor, persistent=True)
     return InsertInto(target, body, found, cursor.span_from(start))
+
+
+def has_nulls_alone(statement: InsertValues) -> bool:
+    """Whether it inserts one row, each of whose values is written as NULL."""
+    return len(statement.rows) == 1 and all(
+        isinstance(tree, exp.Null) for tree in statement.rows[0]
+    )
+
+
+def _row(cursor: Cursor) -> tuple[Tree, ...]:
+    """`'(' value, … ')'`."""
+    cursor.expect("(")
+    return cursor.comma_list(expression, ")")
 
 
 def column_names(cursor: Cursor) -> tuple[str, ...]:

@@ -23,6 +23,13 @@ _KINDS = "a string, a number, true or false, null, and from Python also a date o
 _POSITIONAL, _NUMBERED = "?", "$"
 
 
+def parameter_keys(text: str) -> list[str]:
+    """The keys of the values that the parameters of a script ask for, in the order of the text:
+    "1", "2", … of ? and of $1, the names of :name. Raises SyntaxFailure."""
+    places = [token for token in tokenize(text, Lines.of(text)) if token.kind is Kind.PARAMETER]
+    return [_key(place, number) for number, place in enumerate(places, 1)]
+
+
 class Parameters:
     """The values of one script. Its statements may be parsed one after the other, in their order:
     the first `?` of a statement uses the value after that of the last `?` before it."""

@@ -100,8 +100,9 @@ def _data(statement: Statement) -> str | None:
     match statement:
         case SelectStatement(query, extended):
             return (extended or "") if query is None else print_query(query)
-        case InsertValues(target, columns, values):
-            return f"INSERT INTO {quote(target)}{_columns(columns)} VALUES {_values(values)}"
+        case InsertValues(target, columns, rows):
+            listed = ", ".join(map(_values, rows))
+            return f"INSERT INTO {quote(target)}{_columns(columns)} VALUES {listed}"
         case InsertInto(target, query, properties):
             return f"INSERT INTO {quote(target)}{_with(properties)} {print_query(query)}"
         case CopyFrom(target, path, properties):

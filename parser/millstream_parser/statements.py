@@ -258,11 +258,11 @@ class DropConnector:
 
 @dataclass(frozen=True, slots=True)
 class InsertValues:
-    """INSERT INTO … VALUES; `columns` is empty if none were listed."""
+    """INSERT INTO … VALUES; `columns` is empty if none were listed. `rows`: at least one."""
 
     target: str
     columns: tuple[str, ...]
-    values: tuple[exp.Expression, ...]
+    rows: tuple[tuple[exp.Expression, ...], ...]
     span: Span | None = field(default=None, compare=False)
 
 

@@ -64,6 +64,8 @@ EXEMPT = {
     "statements.ROWS_COLUMNS": "of Database.insert",
     "statements.ROW_UNREADABLE": "of Database.insert",
     "statements.ROW_WIDTH": "of Database.insert",
+    "statements.QUERY_OF_MANY": "of Database.executemany",
+    "statements.ROW_OF_PARAMETERS": "of Database.executemany",
     "statements.ROW_OF_DATA": "of Database.insert",
     "query.ROWS_WITHOUT_COLUMN": "another instance asks for what no instance asks for",
     "service.CATALOG_FROM_FILE": "of databases that are made from a file (test_headless.py)",

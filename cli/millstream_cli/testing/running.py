@@ -24,7 +24,7 @@ from millstream.runtime.spec import QueryState
 from millstream.scripts.text import ParsedStatement
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine, parse_script
-from millstream.statements.inserting import row_to_insert
+from millstream.statements.inserting import rows_to_insert
 from millstream.testing.topics import create_missing_topic
 from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects
@@ -200,16 +200,17 @@ class CaseRun:
         outcome = self.execute(parsed_statement)
         statement = parsed_statement.statement
         if isinstance(statement, s.InsertValues):
-            time = self.clock()
+            times: tuple[int, ...] = (self.clock(),)
             if "ROWTIME" in statement.columns:
-                time = row_to_insert(
+                times = rows_to_insert(
                     statement,
                     parsed_statement.script,
                     self.engine.catalog,
                     self.engine.inserts,
                     self.session,
-                ).time
-            self.clock.inserted(time)
+                ).times
+            for time in times:
+                self.clock.inserted(time)
         self._pending += 1
         if self.options.batch is not None and self._pending >= self.options.batch:
             self.process_all()

@@ -14,6 +14,7 @@ from millstream_parser import (
     Parameters,
     SyntaxFailure,
     Values,
+    parameter_keys,
     parse,
     print_statement,
     split,
@@ -96,6 +97,14 @@ def parameters_for(text: str, values: Values) -> Parameters | None:
     except SyntaxFailure as failure:
         raise translated(failure) from failure
     return parameters
+
+
+def keys_of_parameters(text: str) -> list[str]:
+    """See `parameter_keys`; raises StatementError where it is no text of SQL."""
+    try:
+        return parameter_keys(text)
+    except SyntaxFailure as failure:
+        raise translated(failure) from failure
 
 
 def split_text(text: str) -> Iterator[str]:

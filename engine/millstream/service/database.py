@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from millstream.service.chain_connection import ChainConnection
 from millstream.service.engine import Engine
 from millstream.service.execution import check_running, execute_script, open_engine
 from millstream.service.headless import run_queries_file
+from millstream.service.many import execute_many
 from millstream.statements.bulk_inserts import insert_rows
 from millstream.statements.row_tables import Insertable
 from millstream_parser import Values
@@ -53,6 +54,16 @@ class Database:
         if not results:
             raise StatementError("there is no statement in the text")
         return results[-1]
+
+    def executemany(self, sql: str, rows: Iterable[Values]) -> int:
+        """Execute a text once for each row of `parameters`; returns the number of rows.
+
+        `INSERT INTO … VALUES (?, …)` is one transaction for all rows, and as fast as `insert`; the
+        parameters may be bytes, lists and dicts, too. Other statements are executed one after
+        another; those before an invalid row stay executed. Queries are refused. Raises
+        MillstreamError with the number of the row, counted from 1.
+        """
+        return execute_many(self.engine, sql, rows, self.session)
 
     def each(self, sql: str, parameters: Values = ()) -> Iterator[Result]:
         """Execute statements one after another, and yield the result of each. On Kafka, statements

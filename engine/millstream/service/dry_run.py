@@ -58,7 +58,7 @@ class DryRun:
             case s.SetProperty() | s.DefineVariable():
                 control.set_property(statement, self._session)
             case s.InsertValues():
-                inserting.row_to_insert(
+                inserting.rows_to_insert(
                     statement, parsed.script, self.catalog, engine.inserts, self._session
                 )
             case s.ControlQuery() if self._not_in_catalog(statement):

@@ -128,7 +128,7 @@ def execute_all(
         for parsed in run:
             check_running(engine)
             _check_changeable(engine.queries_file)
-            with _located(parsed):
+            with located(parsed):
                 change = next(changes)
             yield _done(change)
 
@@ -154,7 +154,7 @@ def parse_script(
 def execute_statement(engine: Engine, parsed: ParsedStatement, session: Session) -> Result:
     """Execute one statement."""
     check_running(engine)
-    with _located(parsed):
+    with located(parsed):
         result = _dispatch(engine, parsed, session)
     if isinstance(result, History):
         result.explain = partial(show_statement, parsed=parsed)
@@ -162,7 +162,7 @@ def execute_statement(engine: Engine, parsed: ParsedStatement, session: Session)
 
 
 @contextmanager
-def _located(parsed: ParsedStatement) -> Iterator[None]:
+def located(parsed: ParsedStatement) -> Iterator[None]:
     """Add the line that an error points at."""
     try:
         yield

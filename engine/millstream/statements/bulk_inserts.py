@@ -27,11 +27,12 @@ from millstream.statements.inserting import (
     rowtime_error,
     target_columns,
 )
-from millstream.statements.row_tables import RowTable, read_rows
+from millstream.statements.row_tables import RowTable, RowValues, read_rows
+from millstream_parser.statements import InsertValues
 
 BATCH_ROWS = 100_000
 """How many rows are converted and encoded at once: few enough to stay in the processor's cache."""
-_STATEMENT = "The data"
+_DATA, _STATEMENT = "The data", "INSERT INTO … VALUES"
 _WHOLE = "A pandas column of whole numbers with missing values has floats: use astype('Int64')."
 _HINTS = {
     ("DOUBLE", "INTEGER"): _WHOLE,
@@ -65,18 +66,59 @@ def insert_rows(
 ) -> int:
     """Append rows to a stream or table, all or none; returns their number. They are durable when
     this returns. Raises StatementError for a row that INSERT INTO … VALUES would refuse."""
+    catalog = inserts.registry.catalog
+    source = _source(target, catalog)
+    data_rows = _read(source, data, columns, catalog, inserts, session)
+    known = {*source.schema.names, "ROWTIME"}
+    names = [name if name in known else name.upper() for name in data_rows.names]
+    return _insert(source, data_rows, names, _DATA, inserts, session)
+
+
+def insert_tuples(
+    statement: InsertValues, data: Sequence[RowValues], inserts: Inserts, session: Session
+) -> int:
+    """`insert_rows` of the values of INSERT INTO … VALUES (?, …), one tuple for each execution."""
+    catalog = inserts.registry.catalog
+    source = catalog.find(statement.target)
+    if source is None:
+        hint = catalog.spelling_hint(statement.target)
+        raise wordings.INSERT_INTO_UNKNOWN(name=statement.target, hint=hint)
+    (values,) = statement.rows
+    names = statement.columns
+    target_columns(source, names, len(values), _STATEMENT)
+    rows = _read(source, data, names or None, catalog, inserts, session)
+    return _insert(source, rows, names, _STATEMENT, inserts, session)
+
+
+def _read(
+    source: Source,
+    data: Any,
+    columns: Sequence[str] | None,
+    catalog: Catalog,
+    inserts: Inserts,
+    session: Session,
+) -> RowTable:
+    """The rows of the data, if the source takes any."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise wordings.INSERTS_DISABLED()
-    source = _source(target, inserts.registry.catalog)
-    refuse_insert(source, "insert values into", inserts.registry.catalog, inserts.registry.settings)
-    rows = read_rows(data, columns, len(insertable_schema(source).columns))
-    known = {*source.schema.names, "ROWTIME"}
-    names = [name if name in known else name.upper() for name in rows.names]
+    refuse_insert(source, "insert values into", catalog, inserts.registry.settings)
+    return read_rows(data, columns, len(insertable_schema(source).columns))
+
+
+def _insert(
+    source: Source,
+    rows: RowTable,
+    names: Sequence[str],
+    statement: str,
+    inserts: Inserts,
+    session: Session,
+) -> int:
+    """Append rows whose columns have these names. `statement`: for errors."""
     if rows.rows == 0 and not names:
         return 0
     if not rows.columns:
         raise wordings.ROWS_COLUMNS(given="rows without columns")
-    targets = target_columns(source, names, len(rows.columns), _STATEMENT)
+    targets = target_columns(source, names, len(rows.columns), statement)
     bulk = _Bulk(source, rows, targets, inserts, inserts.clock())
     appended: list[Appended[pa.Table]] = []
     for start in range(0, rows.rows, BATCH_ROWS):

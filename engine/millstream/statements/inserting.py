@@ -33,7 +33,7 @@ from millstream.query.session import Session
 from millstream.statements import wordings
 from millstream.statements.constants import constant_row
 from millstream.statements.loading import load_batches
-from millstream_parser.statements import CopyFrom, InsertValues
+from millstream_parser.statements import CopyFrom, InsertValues, Tree
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _REJECTS_SHOWN = 5
@@ -51,26 +51,44 @@ class Inserts:
 
 
 def insert_values(statement: InsertValues, script: str, inserts: Inserts, session: Session) -> Done:
-    """Execute INSERT INTO … VALUES. The record is durable when this returns."""
-    row = row_to_insert(statement, script, inserts.registry.catalog, inserts, session)
-    append(row.source, row.values, pa.array([row.time], pa.int64()), inserts)
+    """Execute INSERT INTO … VALUES. The records are durable when this returns: all, or none."""
+    rows = rows_to_insert(statement, script, inserts.registry.catalog, inserts, session)
+    append_rows(rows, inserts)
     session.inserted = True
-    return Done("1 row inserted")
+    count = len(rows.times)
+    return Done("1 row inserted" if count == 1 else f"{count} rows inserted")
 
 
 @dataclass(frozen=True, slots=True)
-class InsertRow:
-    """A record to append: its values by column, and its timestamp in ms."""
+class InsertedRows:
+    """Records to append to one source: their values by column, and their timestamps in ms."""
 
     source: Source
     values: dict[str, pa.ChunkedArray]
-    time: int
+    times: tuple[int, ...]
 
 
-def row_to_insert(
+def append_rows(rows: InsertedRows, inserts: Inserts) -> None:
+    """Append rows in one transaction."""
+    append(rows.source, rows.values, pa.array(rows.times, pa.int64()), inserts)
+
+
+def together(inserted: Sequence[InsertedRows]) -> InsertedRows:
+    """The rows of executions of one statement, which name the same columns."""
+    first = inserted[0]
+    values = {
+        name: pa.chunked_array([chunk for each in inserted for chunk in each.values[name].chunks])
+        for name in first.values
+    }
+    return InsertedRows(
+        first.source, values, tuple(time for each in inserted for time in each.times)
+    )
+
+
+def rows_to_insert(
     statement: InsertValues, script: str, catalog: Catalog, inserts: Inserts, session: Session
-) -> InsertRow:
-    """The record that INSERT INTO … VALUES appends to a stream or table of a catalog. Raises
+) -> InsertedRows:
+    """The records that INSERT INTO … VALUES appends to a stream or table of a catalog. Raises
     StatementError if the source accepts no inserts, or a value does not fit its column."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise wordings.INSERTS_DISABLED()
@@ -80,22 +98,41 @@ def row_to_insert(
             name=statement.target, hint=catalog.spelling_hint(statement.target)
         )
     refuse_insert(source, "insert values into", catalog, inserts.registry.settings)
-    columns = target_columns(
-        source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
-    )
-    row = constant_row(columns, statement.values, script, catalog.types, inserts.registry)
-    values = dict(zip((column.name for column in columns), row.columns, strict=True))
+    tables, times, now = [], [], inserts.clock()
+    columns: list[Column] = []
+    for trees in statement.rows:
+        columns = target_columns(source, statement.columns, len(trees), "INSERT INTO … VALUES")
+        row = constant_row(columns, trees, script, catalog.types, inserts.registry)
+        times.append(_checked_time(source, columns, trees, row, script, now))
+        tables.append(row)
+    whole = pa.concat_tables(tables)
+    values = dict(zip((column.name for column in columns), whole.columns, strict=True))
+    values.pop("ROWTIME", None)
+    return InsertedRows(source, values, tuple(times))
+
+
+def _checked_time(
+    source: Source,
+    columns: Sequence[Column],
+    trees: Sequence[Tree],
+    row: pa.Table,
+    script: str,
+    now: int,
+) -> int:
+    """The timestamp of a row. Raises StatementError if it is none, or if a key is missing."""
+    names = [column.name for column in columns]
+    present = {name: values[0] for name, values in zip(names, row.columns, strict=True)}
     if source.kind is SourceKind.TABLE:
         for key in source.schema.key:
-            if key.name not in values or values[key.name][0].as_py() is None:
+            if key.name not in present or not present[key.name].is_valid:
                 raise wordings.PRIMARY_KEY_NOT_INSERTED(source=source.name, key=key.name)
-    time = values.pop("ROWTIME", None)
-    rowtime = inserts.clock() if time is None or time[0].as_py() is None else time[0].as_py()
+    given = present["ROWTIME"].as_py() if "ROWTIME" in present else None
+    rowtime = now if given is None else int(given)
     if not 0 <= rowtime <= LATEST:
-        written = zip(columns, statement.values, strict=True)
-        with placed(next((tree for column, tree in written if column is _ROWTIME), None), script):
+        tree = trees[names.index("ROWTIME")] if "ROWTIME" in names else None
+        with placed(tree, script):
             raise rowtime_error(rowtime)
-    return InsertRow(source, values, rowtime)
+    return rowtime
 
 
 def rowtime_error(rowtime: int) -> StatementError:
@@ -154,7 +191,9 @@ def _rowtime(text: str) -> int:
     return round(aware.timestamp() * 1000)
 
 
-def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, inserts: Inserts) -> int:
+def append(
+    source: Source, columns: Mapping[str, pa.Array], time: pa.Array, inserts: Inserts
+) -> int:
     """Encode rows in the source's formats, and append each to the partition of its key.
 
     `columns` are by column name; missing ones are NULL. Returns the number of records.

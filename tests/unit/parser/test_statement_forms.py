@@ -162,9 +162,14 @@ FORMS: list[tuple[int, str, Statement]] = [
     (
         22,
         "insert into orders (id, `note`) values (1, concat('a', 'b'))",
-        InsertValues("ORDERS", ("ID", "note"), (e("1"), e("concat('a', 'b')"))),
+        InsertValues("ORDERS", ("ID", "note"), ((e("1"), e("concat('a', 'b')")),)),
     ),
-    (22, "insert into orders values (-1)", InsertValues("ORDERS", (), (e("-1"),))),
+    (22, "insert into orders values (-1)", InsertValues("ORDERS", (), ((e("-1"),),))),
+    (
+        22,
+        "insert into orders (id) values (1), (concat('a', 'b')),(null)",
+        InsertValues("ORDERS", ("ID",), ((e("1"),), (e("concat('a', 'b')"),), (e("null"),))),
+    ),
     (
         23,
         "insert into s with (query_id='mine') select * from orders",

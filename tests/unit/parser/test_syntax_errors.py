@@ -26,7 +26,7 @@ PLACES = [
     ("select a from s partition by a and b", 1, 32, "and"),
     ("select * from s order by a", 1, 23, "by"),
     ("select a from s; garbage here", 1, 18, "garbage"),
-    ("insert into s values (1), (2)", 1, 25, ","),
+    ("insert into s values (1) (2)", 1, 26, "("),
     ("alter stream s drop column a", 1, 16, "drop"),
     ("explain explain a b", 1, 9, "explain"),
 ]
