@@ -31,11 +31,13 @@ from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.query.changes import Deletion, Row
 from millstream.query.results import Done, History, Rows, Stream
 from millstream.service.database import Database, connect
+from millstream.statements.appender import Appender
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AggregatedKTable",
+    "Appender",
     "ConflictError",
     "CorruptionError",
     "Database",

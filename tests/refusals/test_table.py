@@ -64,6 +64,7 @@ EXEMPT = {
     "statements.ROWS_COLUMNS": "of Database.insert",
     "statements.ROW_UNREADABLE": "of Database.insert",
     "statements.ROW_WIDTH": "of Database.insert",
+    "statements.APPENDER_ENDED": "of Database.append (test_appender.py)",
     "statements.QUERY_OF_MANY": "of Database.executemany",
     "statements.ROW_OF_PARAMETERS": "of Database.executemany",
     "statements.ROW_OF_DATA": "of Database.insert",

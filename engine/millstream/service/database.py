@@ -29,8 +29,9 @@ from millstream.service.engine import Engine
 from millstream.service.execution import check_running, execute_script, open_engine
 from millstream.service.headless import run_queries_file
 from millstream.service.many import execute_many
+from millstream.statements.appender import BATCH_ROWS, Appender, open_appender
 from millstream.statements.bulk_inserts import insert_rows
-from millstream.statements.row_tables import Insertable
+from millstream.statements.row_tables import Insertable, RowValues
 from millstream_parser import Values
 
 
@@ -63,6 +64,7 @@ class Database:
         another; those before an invalid row stay executed. Queries are refused. Raises
         MillstreamError with the number of the row, counted from 1.
         """
+        self.engine.require_open()
         return execute_many(self.engine, sql, rows, self.session)
 
     def each(self, sql: str, parameters: Values = ()) -> Iterator[Result]:
@@ -97,8 +99,28 @@ class Database:
         STRUCT. Raises MillstreamError with the number of the first row that does not fit, counted
         from 1: then no row is inserted.
         """
+        self.engine.require_open()
         check_running(self.engine)
         return insert_rows(target, data, columns, self.engine.inserts, self.session)
+
+    def append(
+        self, target: str, *, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
+    ) -> Appender:
+        """Insert rows as they are produced, in batches: `with db.append("orders") as appender:`
+        and `appender.add(row)`, from any number of threads.
+
+        Each batch of `batch_rows` rows is one transaction; the `add` that completes it waits for
+        it, and so do the others meanwhile. The end of the `with` inserts what is left; where an
+        exception leaves it, what was not inserted yet is discarded. See `insert` for rows and
+        `columns`. Raises MillstreamError if the target takes no rows.
+        """
+
+        def insert(rows: Sequence[RowValues], before: int) -> int:
+            self.engine.require_open()
+            check_running(self.engine)
+            return insert_rows(target, rows, columns, self.engine.inserts, self.session, before)
+
+        return open_appender(target, insert, batch_rows)
 
     def register(self, *functions: UserFunction) -> None:
         """Register Python functions (`millstream.udf`, `udaf`, `udtf`) for later statements.

@@ -19,6 +19,7 @@ from millstream.functions.user import UserFunction
 from millstream.historical.historical import Historical
 from millstream.historical.on_spark import OnSpark
 from millstream.history.session import SparkSettings
+from millstream.log.checks import closed
 from millstream.log.log import WatchedLog
 from millstream.log.reopening import ReopeningWriter
 from millstream.metrics.metrics import Metrics
@@ -147,6 +148,11 @@ class Engine:
     def register(self, functions: Sequence[UserFunction]) -> None:
         """Register users' functions for later statements."""
         self.registry.functions = with_functions(self.functions, functions)
+
+    def require_open(self) -> None:
+        """Raise UnavailableError (E-CLOSED) if this is closed."""
+        if self.closed:
+            raise closed("database")
 
     def start(self) -> None:
         """Start the threads that run the queries."""

@@ -43,13 +43,15 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """Rows on their way into a source. `now`: the time of those without ROWTIME."""
+    """Rows on their way into a source. `now`: the time of those without ROWTIME. `before`: how many
+    rows to count before the first one."""
 
     source: Source
     data: RowTable
     targets: Sequence[Column]
     inserts: Inserts
     now: int
+    before: int
 
 
 class _RowError(Exception):
@@ -62,16 +64,23 @@ class _RowError(Exception):
 
 
 def insert_rows(
-    target: str, data: Any, columns: Sequence[str] | None, inserts: Inserts, session: Session
+    target: str,
+    data: Any,
+    columns: Sequence[str] | None,
+    inserts: Inserts,
+    session: Session,
+    before: int = 0,
 ) -> int:
     """Append rows to a stream or table, all or none; returns their number. They are durable when
-    this returns. Raises StatementError for a row that INSERT INTO … VALUES would refuse."""
+    this returns. `before`: how many rows errors count before the first one. Raises StatementError
+    for a row that INSERT INTO … VALUES would refuse."""
     catalog = inserts.registry.catalog
     source = _source(target, catalog)
-    data_rows = _read(source, data, columns, catalog, inserts, session)
+    _check_target(source, catalog, inserts, session)
+    rows = read_rows(data, columns, len(insertable_schema(source).columns), before)
     known = {*source.schema.names, "ROWTIME"}
-    names = [name if name in known else name.upper() for name in data_rows.names]
-    return _insert(source, data_rows, names, _DATA, inserts, session)
+    names = [name if name in known else name.upper() for name in rows.names]
+    return _insert(source, rows, names, _DATA, inserts, session, before)
 
 
 def insert_tuples(
@@ -86,23 +95,16 @@ def insert_tuples(
     (values,) = statement.rows
     names = statement.columns
     target_columns(source, names, len(values), _STATEMENT)
-    rows = _read(source, data, names or None, catalog, inserts, session)
+    _check_target(source, catalog, inserts, session)
+    rows = read_rows(data, names or None, len(insertable_schema(source).columns))
     return _insert(source, rows, names, _STATEMENT, inserts, session)
 
 
-def _read(
-    source: Source,
-    data: Any,
-    columns: Sequence[str] | None,
-    catalog: Catalog,
-    inserts: Inserts,
-    session: Session,
-) -> RowTable:
-    """The rows of the data, if the source takes any."""
+def _check_target(source: Source, catalog: Catalog, inserts: Inserts, session: Session) -> None:
+    """Raise StatementError if a source takes no rows."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise wordings.INSERTS_DISABLED()
     refuse_insert(source, "insert values into", catalog, inserts.registry.settings)
-    return read_rows(data, columns, len(insertable_schema(source).columns))
 
 
 def _insert(
@@ -112,6 +114,7 @@ def _insert(
     statement: str,
     inserts: Inserts,
     session: Session,
+    before: int = 0,
 ) -> int:
     """Append rows whose columns have these names. `statement`: for errors."""
     if rows.rows == 0 and not names:
@@ -119,7 +122,7 @@ def _insert(
     if not rows.columns:
         raise wordings.ROWS_COLUMNS(given="rows without columns")
     targets = target_columns(source, names, len(rows.columns), statement)
-    bulk = _Bulk(source, rows, targets, inserts, inserts.clock())
+    bulk = _Bulk(source, rows, targets, inserts, inserts.clock(), before)
     appended: list[Appended[pa.Table]] = []
     for start in range(0, rows.rows, BATCH_ROWS):
         appended += _records(bulk, start, min(BATCH_ROWS, rows.rows - start))
@@ -176,7 +179,7 @@ def _encoded(bulk: _Bulk, start: int, count: int) -> list[Appended[pa.Table]]:
     row = late.as_py()
     if row >= 0:
         raise _RowError(start + row, _of_row(bulk, start + row, rowtime_error(times[row].as_py())))
-    return encoded_records(source, values, times, inserts, start + 1)
+    return encoded_records(source, values, times, inserts, bulk.before + start + 1)
 
 
 def _converted(
@@ -213,7 +216,7 @@ def _converted(
 def _of_row(bulk: _Bulk, row: int, error: StatementError) -> StatementError:
     """The error with the number of the row, counted from 1."""
     return wordings.ROW_OF_DATA(
-        row=row + 1,
+        row=bulk.before + row + 1,
         source=bulk.source.name,
         reason=error.message,
         detail=error.detail,

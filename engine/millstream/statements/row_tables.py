@@ -71,10 +71,10 @@ class RowTable:
             return str(found)  # Python has no such time.
 
 
-def read_rows(data: Any, columns: Sequence[str] | None, width: int) -> RowTable:
+def read_rows(data: Any, columns: Sequence[str] | None, width: int, before: int = 0) -> RowTable:
     """The rows of a program's data. `columns`: those to take of named data, and the order of
-    unnamed ones; `width`: how many columns a tuple has without them. Raises StatementError if it
-    cannot be read as rows."""
+    unnamed ones; `width`: how many columns a tuple has without them; `before`: how many rows to
+    count before the first one. Raises StatementError if it cannot be read as rows."""
     if isinstance(columns, str):
         raise wordings.ROWS_COLUMNS(given=repr(columns), hint=f"Write columns=[{columns!r}].")
     if isinstance(data, pa.Table):
@@ -88,7 +88,7 @@ def read_rows(data: Any, columns: Sequence[str] | None, width: int) -> RowTable:
             raise _no_rows(data, str(error)) from error
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
         raise _no_rows(data)
-    return _of_rows(list(data), columns, width)
+    return _of_rows(list(data), columns, width, before)
 
 
 def _no_rows(data: Any, detail: str = "") -> Exception:
@@ -171,12 +171,12 @@ def _chosen(names: Sequence[str], columns: Sequence[str] | None) -> tuple[str, .
     return tuple(columns)
 
 
-def _of_rows(rows: list[Any], columns: Sequence[str] | None, width: int) -> RowTable:
+def _of_rows(rows: list[Any], columns: Sequence[str] | None, width: int, before: int) -> RowTable:
     if all(isinstance(row, Mapping) for row in rows):
         return _of_dicts(rows, columns)
     wanted = width if columns is None else len(columns)
     named = isinstance(rows[0], Mapping)
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, before + 1):
         if isinstance(row, Mapping) and named:
             continue
         if named or not isinstance(row, Sequence) or isinstance(row, str | bytes):

@@ -307,9 +307,16 @@ def test_what_takes_no_rows(shop: Database) -> None:
     assert shop.insert("heads", [("a",)]) == 1
     shop.execute("SET 'ksql.insert.into.values.enabled' = 'false';")
     assert "disabled" in told("orders", [("x", "y", 1)])
-    shop.close()
-    with pytest.raises(MillstreamError):
-        shop.insert("orders", [("x", "y", 1)])
+
+
+def test_a_closed_database_takes_no_rows(s: Database) -> None:
+    s.close()
+    for insert in (
+        lambda: s.insert("s", [{"i": 1}]),
+        lambda: s.executemany("INSERT INTO s (i) VALUES (?)", [(1,)]),
+    ):
+        with pytest.raises(MillstreamError, match="database is closed"):
+            insert()
 
 
 def test_rows_reach_the_queries(shop: Database) -> None:
