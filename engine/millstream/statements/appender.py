@@ -70,12 +70,12 @@ class Appender:
     def _check(self) -> None:
         self._check_failure()
         if self._closed:
-            raise wordings.APPENDER_ENDED(target=self._target, reason="is closed")
+            raise wordings.ROWS_REFUSED(given=f"the appender of {self._target} is closed")
 
     def _check_failure(self) -> None:
         if self._failure is not None:
-            raise wordings.APPENDER_ENDED(
-                target=self._target, reason="has failed", detail=str(self._failure)
+            raise wordings.ROWS_REFUSED(
+                given=f"the appender of {self._target} has failed", detail=str(self._failure)
             ) from self._failure
 
     def _flush(self) -> None:
@@ -92,6 +92,6 @@ class Appender:
 def open_appender(target: str, insert: InsertBatch, batch_rows: int) -> Appender:
     """An appender for a stream or table. Raises StatementError if it takes no rows."""
     if batch_rows < 1:
-        raise wordings.ROWS_COLUMNS(given=f"batches of {batch_rows} rows")
+        raise wordings.ROWS_REFUSED(given=f"batches of {batch_rows} rows")
     insert([], 0)
     return Appender(target, insert, batch_rows)

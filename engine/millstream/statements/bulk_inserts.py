@@ -120,7 +120,7 @@ def _insert(
     if rows.rows == 0 and not names:
         return 0
     if not rows.columns:
-        raise wordings.ROWS_COLUMNS(given="rows without columns")
+        raise wordings.ROWS_REFUSED(given="rows without columns")
     targets = target_columns(source, names, len(rows.columns), statement)
     bulk = _Bulk(source, rows, targets, inserts, inserts.clock(), before)
     appended: list[Appended[pa.Table]] = []

@@ -76,7 +76,7 @@ def read_rows(data: Any, columns: Sequence[str] | None, width: int, before: int 
     unnamed ones; `width`: how many columns a tuple has without them; `before`: how many rows to
     count before the first one. Raises StatementError if it cannot be read as rows."""
     if isinstance(columns, str):
-        raise wordings.ROWS_COLUMNS(given=repr(columns), hint=f"Write columns=[{columns!r}].")
+        raise wordings.ROWS_REFUSED(given=repr(columns), hint=f"Write columns=[{columns!r}].")
     if isinstance(data, pa.Table):
         return _of_table(data, columns)
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc"):
@@ -150,7 +150,7 @@ def _of_pandas(frame: Any, columns: Sequence[str] | None) -> RowTable:
         try:
             array = pa.Array.from_pandas(series)
         except (pa.ArrowException, TypeError) as error:
-            raise wordings.ROWS_COLUMNS(given=f"the column {name}", detail=str(error)) from error
+            raise wordings.ROWS_REFUSED(given=f"the column {name}", detail=str(error)) from error
         found.append(array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]))
     return RowTable(names, tuple(found), len(frame))
 
@@ -159,12 +159,12 @@ def _chosen(names: Sequence[str], columns: Sequence[str] | None) -> tuple[str, .
     """The columns of named data to take."""
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise wordings.ROWS_COLUMNS(given=f"two columns with the name {min(twice)}")
+        raise wordings.ROWS_REFUSED(given=f"two columns with the name {min(twice)}")
     if columns is None:
         return tuple(names)
     missing = [name for name in columns if name not in names]
     if missing:
-        raise wordings.ROWS_COLUMNS(
+        raise wordings.ROWS_REFUSED(
             given=f"columns={list(columns)!r}",
             detail=f"There is no {missing[0]!r} in the data, whose columns are {', '.join(names)}.",
         )
@@ -181,9 +181,11 @@ def _of_rows(rows: list[Any], columns: Sequence[str] | None, width: int, before:
             continue
         if named or not isinstance(row, Sequence) or isinstance(row, str | bytes):
             kind = type(row).__name__
-            raise wordings.ROW_UNREADABLE(row=number, kind=kind)
+            flaw = f", of type {kind}: all rows have to be tuples, or all of them dicts"
+            raise wordings.ROW_UNREADABLE(row=number, flaw=flaw)
         if len(row) != wanted:
-            raise wordings.ROW_WIDTH(row=number, values=len(row), columns=wanted)
+            flaw = f": it has {len(row)} values for {wanted} columns"
+            raise wordings.ROW_UNREADABLE(row=number, flaw=flaw)
     return RowTable(
         tuple(columns or ()), tuple(zip(*rows, strict=True)) or ((),) * wanted, len(rows)
     )
@@ -195,6 +197,6 @@ def _of_dicts(rows: list[Mapping[str, Any]], columns: Sequence[str] | None) -> R
         columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in columns:
         if not isinstance(name, str):
-            raise wordings.ROWS_COLUMNS(given=f"the column {name!r}", hint="Names are texts.")
+            raise wordings.ROWS_REFUSED(given=f"the column {name!r}", hint="Names are texts.")
     values = tuple([row.get(name) for row in rows] for name in columns)
     return RowTable(tuple(columns), values, len(rows))

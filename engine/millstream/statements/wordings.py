@@ -59,12 +59,8 @@ VALUE_FAILED = Template("Cannot compute the value of `{column}` as {type}.")
 ROWS_UNREADABLE = Template(
     "Cannot insert a value of type {kind}: it is not a table or a list of rows."
 )
-ROWS_COLUMNS = Template("The data cannot be inserted: {given}.")
-ROW_UNREADABLE = Template(
-    "Cannot insert row {row}, of type {kind}: all rows have to be tuples, or all of them dicts."
-)
-ROW_WIDTH = Template("Cannot insert row {row}: it has {values} values for {columns} columns.")
-APPENDER_ENDED = Template("Cannot append to '{target}': the appender {reason}.")
+ROWS_REFUSED = Template("The data cannot be inserted: {given}.")
+ROW_UNREADABLE = Template("Cannot insert row {row}{flaw}.")
 QUERY_OF_MANY = Template("executemany takes statements without rows.")
 ROW_OF_PARAMETERS = Template("Row {row} of the parameters cannot be used: {reason}")
 ROW_OF_DATA = Template("Failed to insert row {row} into '{source}'. {reason}")

@@ -147,7 +147,7 @@ def test_producers_wait_while_a_batch_is_inserted() -> None:
 
 def test_an_error_reaches_every_thread() -> None:
     def insert(rows: Sequence[Any], before: int) -> int:
-        raise wordings.ROWS_COLUMNS(given="this")
+        raise wordings.ROWS_REFUSED(given="this")
 
     appender = Appender("s", insert, 1)
     for told in ("this", "has failed", "has failed"):
