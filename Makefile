@@ -122,8 +122,8 @@ profile: $(BENCH_VENV)/.kafka  ## CPU for each record by stage: [W=W1,W3] [LOG=k
 takeover: $(STAMP)  ## Who takes over a killed instance's tasks, and how soon, on a broker of its own: KILLS=n
 	@$(BIN)/python -m tests.bench.kafka.takeover --kills $(KILLS)
 
-trouble: $(STAMP)  ## Whether a broker, topic, client or disk in trouble holds up what is well, on brokers of its own: SECONDS=n
-	@$(BIN)/python -m tests.bench.kafka.trouble --seconds $(SECONDS)
+trouble: $(STAMP)  ## Whether a broker, topic, client or disk in trouble holds up what is well, on brokers of its own: SECONDS=n [MORE=--at-least-once]
+	@$(BIN)/python -m tests.bench.kafka.trouble --seconds $(SECONDS) $(MORE)
 
 kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
 	@$(BIN)/python -m tests.kafka.run --cases '$(CASES)' --sequences $(SEQUENCES) --sample $(SAMPLE)
