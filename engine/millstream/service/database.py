@@ -99,9 +99,15 @@ class Database:
         STRUCT. Raises MillstreamError with the number of the first row that does not fit, counted
         from 1: then no row is inserted.
         """
+        return self._insert(target, data, columns)
+
+    def _insert(
+        self, target: str, data: Insertable, columns: Sequence[str] | None, before: int = 0
+    ) -> int:
+        """`before`: how many rows errors count before the first one."""
         self.engine.require_open()
         check_running(self.engine)
-        return insert_rows(target, data, columns, self.engine.inserts, self.session)
+        return insert_rows(target, data, columns, self.engine.inserts, self.session, before)
 
     def append(
         self, target: str, *, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
@@ -116,9 +122,7 @@ class Database:
         """
 
         def insert(rows: Sequence[RowValues], before: int) -> int:
-            self.engine.require_open()
-            check_running(self.engine)
-            return insert_rows(target, rows, columns, self.engine.inserts, self.session, before)
+            return self._insert(target, rows, columns, before)
 
         return open_appender(target, insert, batch_rows)
 
