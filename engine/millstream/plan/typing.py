@@ -121,6 +121,12 @@ def _typed(tree: exp.Expression, scope: Scope) -> Expression:
             return subscript(base, index, quoted(tree, scope))
         case exp.Dot():
             return field_of(_item(tree.this, scope), tree.expression.name)
+        case exp.AtTimeZone():
+            raise wordings.AT_TIME_ZONE(
+                expression=quoted(tree, scope),
+                hint="Use CONVERT_TZ(timestamp, from_zone, to_zone), or FORMAT_TIMESTAMP with a"
+                " time zone.",
+            )
         case _:
             raise TypeError(f"the parser makes no {type(tree).__name__} here")
 

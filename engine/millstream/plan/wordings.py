@@ -55,6 +55,7 @@ FUNCTION_MISSING = Template("Can't find any functions with the name '{name}'")
 LAMBDA_ARGUMENTS_TWICE = Template("Duplicate lambda arguments are not allowed: {names}")
 CALL_IMPOSSIBLE = Template("Function '{name}' cannot be called so: {error}")
 CAST_IMPOSSIBLE = Template("Cast of {source} to {target} is not supported")
+AT_TIME_ZONE = Template("AT TIME ZONE is not supported: {expression}.")
 OPERATOR_MISSING = Template("operator does not exist: {target} = {type} ({source})")
 TOPIC_PROPERTY_MISSING = Template(
     'Missing required property "KAFKA_TOPIC" which has no default value.'

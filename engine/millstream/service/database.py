@@ -64,7 +64,7 @@ class Database:
         another; those before an invalid row stay executed. Queries are refused. Raises
         MillstreamError with the number of the row, counted from 1.
         """
-        self.engine.require_open()
+        check_running(self.engine)
         return execute_many(self.engine, sql, rows, self.session)
 
     def each(self, sql: str, parameters: Values = ()) -> Iterator[Result]:
@@ -105,7 +105,6 @@ class Database:
         self, target: str, data: Insertable, columns: Sequence[str] | None, before: int = 0
     ) -> int:
         """`before`: how many rows errors count before the first one."""
-        self.engine.require_open()
         check_running(self.engine)
         return insert_rows(target, data, columns, self.engine.inserts, self.session, before)
 

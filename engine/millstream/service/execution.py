@@ -173,7 +173,9 @@ def located(parsed: ParsedStatement) -> Iterator[None]:
 
 
 def check_running(engine: Engine) -> None:
-    """Raise FencedError if the engine has stopped permanently."""
+    """Raise UnavailableError (E-CLOSED) if the database is closed, FencedError if the engine has
+    stopped permanently."""
+    engine.require_open()
     if engine.driver.failure is not None:
         raise FencedError("the engine has stopped", detail=str(engine.driver.failure))
 

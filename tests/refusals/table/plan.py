@@ -46,6 +46,11 @@ ROWS = (
         {"plural": "", "refused": "LATEST_BY_OFFSET"},
     ),
     Refused(
+        "CREATE STREAM x AS SELECT id, «made AT TIME ZONE 'UTC'» FROM orders;",
+        "plan.AT_TIME_ZONE",
+        {"expression": "MADE AT TIME ZONE 'UTC'"},
+    ),
+    Refused(
         "CREATE STREAM x AS SELECT «CASE id WHEN 1 THEN 2 END» FROM orders;",
         "plan.CASE_WITH_OPERAND",
         {},
