@@ -140,7 +140,7 @@ def test_a_target_that_takes_no_rows(shop: RunningServer, first: bytes, code: in
     assert (answer.status_code, answer.json()["error_code"]) == (400, code)
 
 
-@pytest.mark.parametrize("rows", [1, 80], ids=["one by one", "as columns"])
+@pytest.mark.parametrize("rows", [1, 80, 400], ids=["one by one", "as columns", "many"])
 @pytest.mark.parametrize(
     "behind", [b" garbage", b'{"ID":9}', b"]", b",", b"\0", b" // x", b"\xff", b"}"]
 )

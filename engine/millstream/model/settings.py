@@ -98,7 +98,7 @@ class EngineSettings:
     decoded_bytes: int = 64 << 20
     """Decoded records kept for other queries that read the same topic; with 0, each query decodes
     for itself."""
-    linger_ms: int = 2_000
+    linger_ms: int = 5_000
     """How long a query of an embedded database lets more records come before it processes a few,
     while nobody waits for its results: no push query, no PRINT, and no pull query of the last
     seconds."""

@@ -21,6 +21,9 @@ REST_MS_MAX = 5_000
 
 BRIEF_RECORDS = 1_000
 """A run over this many records or fewer takes about as long as a commit."""
+LINGER_RECORDS = 2_500
+"""The most records that may wait for company: a run over them takes some ten milliseconds, which a
+pull query that finds them waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Candidate:
     @property
     def may_linger(self) -> bool:
         """Whether it may let more records come before its next run."""
-        return self.brief and self.buffered > 0
+        return 0 < self.buffered <= LINGER_RECORDS and not self.slow
 
 
 def choose(candidates: Iterable[Candidate], full: int) -> Candidate | None:

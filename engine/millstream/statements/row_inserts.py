@@ -33,6 +33,8 @@ from millstream.statements.row_values import truncated_fractions
 _ROWTIME = Column("ROWTIME", BIGINT)
 _TEMPORAL = (DATE, TIME, TIMESTAMP)
 _DECODER = json.JSONDecoder()
+_READ_MAX = 300
+"""The most rows that Python reads sooner than DuckDB begins a statement over them."""
 _QUOTED_MAX = 40
 """The most characters of unexpected text that an error shows."""
 
@@ -130,10 +132,13 @@ def _trailing_text_errors(
 ) -> dict[int, str]:
     """The errors of the rows with text after their object, by index. A record of a topic may have
     such text. A request may not: the text is most likely the next row without a line break."""
-    table = pa.table({"n": range(len(rows)), "j": pa.array(rows, pa.binary())})
-    suspects = cursor.from_arrow(table).filter("try(json_valid(decode(j))) IS NOT TRUE")
+    suspects: Sequence[int] = range(len(rows))
+    if len(rows) > _READ_MAX:
+        table = pa.table({"n": suspects, "j": pa.array(rows, pa.binary())})
+        invalid = cursor.from_arrow(table).filter("try(json_valid(decode(j))) IS NOT TRUE")
+        suspects = [number for (number,) in invalid.project("n").fetchall()]
     errors: dict[int, str] = {}
-    for (number,) in suspects.project("n").fetchall():
+    for number in suspects:
         try:
             trailing = text_behind(rows[number], _DECODER)
         except ValueError:

@@ -53,7 +53,7 @@ OPTIONS: tuple[Option, ...] = (
         "Decoded records kept for other queries.",
         4 << 30,
     ),
-    Option("millstream.linger.ms", _N, "2000", "Wait for company of a few unread rows.", 600_000),
+    Option("millstream.linger.ms", _N, "5000", "Wait for company of a few unread rows.", 600_000),
     Option("millstream.push.buffer.max.bytes", _B, "1MiB", "Unread rows of a push query.", 4 << 30),
     Option("millstream.snapshot.statements", _C, "50", "Statements between snapshots.", 1e6),
     Option(

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from millstream.runtime.scheduling import (
     BRIEF_RECORDS,
+    LINGER_RECORDS,
     STARVED_MS,
     USERS_RUN_MS,
     Candidate,
@@ -73,6 +74,13 @@ def test_what_commits_may_wait_for() -> None:
     assert Candidate("a", BRIEF_RECORDS).brief
     assert not Candidate("a", BRIEF_RECORDS + 1).brief
     assert not Candidate("a", 1, slow=True).brief
+
+
+def test_which_records_may_wait_for_company() -> None:
+    assert Candidate("a", LINGER_RECORDS).may_linger
+    assert not Candidate("a", LINGER_RECORDS + 1).may_linger
+    assert not Candidate("a", 0, due=True).may_linger
+    assert not Candidate("a", 1, slow=True).may_linger
 
 
 def test_batches_fit_the_time_they_take() -> None:

@@ -14,7 +14,7 @@ from millstream import Database
 from millstream.model.settings import EngineSettings
 from millstream.query.results import History, Rows, Stream
 from millstream.query.session import Session
-from millstream.runtime.scheduling import BRIEF_RECORDS
+from millstream.runtime.scheduling import LINGER_RECORDS
 from millstream.statements.row_inserts import open_inserts
 from tests.patience import PATIENCE_S, until
 
@@ -112,14 +112,14 @@ def test_print_gets_records_that_linger(db: Database) -> None:
 
 
 def test_many_records_do_not_linger(db: Database) -> None:
-    insert(db, BRIEF_RECORDS + 1)
+    insert(db, LINGER_RECORDS + 1)
     # Each query has more to read than lingers; the one behind them reads what they write.
     until(lambda: not any(lag(db).values()))
 
 
 def test_records_that_linger_add_up(db: Database) -> None:
     for _ in range(3):
-        insert(db, BRIEF_RECORDS // 2)
+        insert(db, LINGER_RECORDS // 2)
     until(lambda: lag(db)["S"] == 0)
 
 
