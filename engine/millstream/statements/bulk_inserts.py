@@ -15,10 +15,9 @@ from millstream.log.log import Appended
 from millstream.model.errors import StatementError
 from millstream.model.event_time import LATEST
 from millstream.model.schema import Column, SourceKind
-from millstream.operators.udfs import register_expressions
 from millstream.query.session import Session
 from millstream.statements import wordings
-from millstream.statements.column_values import Conversion, UnfitError, described
+from millstream.statements.column_values import Conversion, UnfitError, conversion, misfit
 from millstream.statements.inserting import (
     Inserts,
     encoded_records,
@@ -33,12 +32,6 @@ from millstream_parser.statements import InsertValues
 BATCH_ROWS = 100_000
 """How many rows are converted and encoded at once: few enough to stay in the processor's cache."""
 _DATA, _STATEMENT = "The data", "INSERT INTO … VALUES"
-_WHOLE = "A pandas column of whole numbers with missing values has floats: use astype('Int64')."
-_HINTS = {
-    ("DOUBLE", "INTEGER"): _WHOLE,
-    ("DOUBLE", "BIGINT"): _WHOLE,
-    ("TIMESTAMP", "DATE"): "Give dates: a column of pandas as column.dt.date.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +148,11 @@ def _records(bulk: _Bulk, start: int, count: int) -> list[Appended[pa.Table]]:
 
 def _encoded(bulk: _Bulk, start: int, count: int) -> list[Appended[pa.Table]]:
     inserts, source = bulk.inserts, bulk.source
-    cursor = inserts.registry.store.cursor()
-    try:
-        registry = inserts.registry
-        register_expressions(cursor, [], registry.functions, registry.store.functions)
-        conversion = Conversion(cursor)
+    with conversion(inserts.registry) as convert:
         values = {
-            column.name: _converted(bulk, number, start, count, conversion)
+            column.name: _converted(bulk, number, start, count, convert)
             for number, column in enumerate(bulk.targets)
         }
-    finally:
-        cursor.close()
     if source.kind is SourceKind.TABLE:
         for key in source.schema.key:
             absent = values[key.name].is_null() if key.name in values else pa.array([True] * count)
@@ -182,13 +169,11 @@ def _encoded(bulk: _Bulk, start: int, count: int) -> list[Appended[pa.Table]]:
     return encoded_records(source, values, times, inserts, bulk.before + start + 1)
 
 
-def _converted(
-    bulk: _Bulk, number: int, start: int, count: int, conversion: Conversion
-) -> pa.Array:
+def _converted(bulk: _Bulk, number: int, start: int, count: int, convert: Conversion) -> pa.Array:
     """The values of a column, converted."""
     column, data = bulk.targets[number], bulk.data
     try:
-        return conversion.column(data.slice(number, start, count), column)
+        return convert.column(data.slice(number, start, count), column)
     except UnfitError as failure:
         reason = failure.reason
     fitting, failing = 0, count
@@ -196,20 +181,11 @@ def _converted(
     while failing - fitting > 1:
         middle = (fitting + failing) // 2
         try:
-            conversion.column(data.slice(number, start + fitting, middle - fitting), column)
+            convert.column(data.slice(number, start + fitting, middle - fitting), column)
             fitting = middle
         except UnfitError as failure:
             failing, reason = middle, failure.reason
-    value = data.value(number, start + fitting)
-    kind, text = described(value)
-    unfit = wordings.VALUE_TYPE(
-        target=column.type,
-        column=column.name,
-        type=kind,
-        value=text,
-        detail=reason,
-        hint=_HINTS.get((kind, str(column.type)), ""),
-    )
+    unfit = misfit(data.value(number, start + fitting), column, reason)
     raise _RowError(start + fitting, _of_row(bulk, start + fitting, unfit))
 
 

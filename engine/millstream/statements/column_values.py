@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,11 +42,20 @@ from millstream.model.types import (
 )
 from millstream.operators.casts import convert
 from millstream.operators.sql import identifier
+from millstream.operators.udfs import register_expressions
 from millstream.plan.assignable import assignable, constant_assignable
 from millstream.plan.literals import literal_type, text_as_boolean
+from millstream.queries.registry import QueryRegistry
+from millstream.statements import wordings
 
 _VALUES = "v"
 _SHOWN_MAX = 80
+_WHOLE = "A pandas column of whole numbers with missing values has floats: use astype('Int64')."
+_HINTS = {
+    ("DOUBLE", "INTEGER"): _WHOLE,
+    ("DOUBLE", "BIGINT"): _WHOLE,
+    ("TIMESTAMP", "DATE"): "Give dates: a column of pandas as column.dt.date.",
+}
 _LISTS = (list, tuple, np.ndarray)
 _LEAVES: tuple[tuple[type | tuple[type, ...], pa.DataType], ...] = (
     ((bool, np.bool_), pa.bool_()),
@@ -233,8 +243,32 @@ class Conversion:
         raise UnfitError
 
 
-def described(value: Any) -> tuple[str, str]:
-    """The type of a value and its text, for the error about it."""
+@contextmanager
+def conversion(registry: QueryRegistry) -> Iterator[Conversion]:
+    """Conversion on a connection of its own, which is closed at the end."""
+    cursor = registry.store.cursor()
+    try:
+        register_expressions(cursor, [], registry.functions, registry.store.functions)
+        yield Conversion(cursor)
+    finally:
+        cursor.close()
+
+
+def misfit(value: Any, column: Column, reason: str) -> StatementError:
+    """The error about a value that does not fit a column. `reason`: that of the UnfitError."""
+    kind, text = _described(value)
+    return wordings.VALUE_TYPE(
+        target=column.type,
+        column=column.name,
+        type=kind,
+        value=text,
+        detail=reason,
+        hint=_HINTS.get((kind, str(column.type)), ""),
+    )
+
+
+def _described(value: Any) -> tuple[str, str]:
+    """The type of a value and its text."""
     match value:
         case bool() | np.bool_():
             name = BOOLEAN.value

@@ -21,6 +21,7 @@ from millstream.query.results import History, Result, Rows, Stream
 from millstream.query.session import Session
 from millstream.runtime.spec import QueryState
 from millstream.service.execution import execute_statement, open_engine, parse_script
+from millstream.statements.column_values import conversion
 from millstream.statements.inserting import encode_rows
 from millstream.testing.records import (
     FetchedRecords,
@@ -106,8 +107,8 @@ class TopologyTestDriver:
 
         `value`: a dict of columns (names as in SQL; ROWTIME too), a tuple of all columns (of those
         without the key if `key` is given), or the value of the only column. Values are converted
-        as INSERT VALUES does. None is a record without a value: in a table the deletion of `key`.
-        Bytes are the record itself, and with them a `key` in bytes. `key`: a tuple if it has
+        as `Database.insert` does. None is a record without a value: in a table the deletion of
+        `key`. Bytes are the record itself, and with them a `key` in bytes. `key`: a tuple if it has
         several columns. `timestamp`: the time of the wall clock if it is not given. `partition`:
         that of the key if it is not given, or one after the other without a key.
         """
@@ -156,11 +157,12 @@ class TopologyTestDriver:
                 hint="Give key and value in bytes.",
             )
         rows = [self._row(source, value, key) for value in values]
-        columns: dict[str, pa.Array] = {}
         registry = self._engine.registry
-        for column in (*source.schema.key, *source.schema.value):
-            arrays = [column_array(row.get(column.name), column, registry) for row in rows]
-            columns[column.name] = pa.concat_arrays(arrays)
+        with conversion(registry) as convert:
+            columns = {
+                column.name: column_array([row.get(column.name) for row in rows], column, convert)
+                for column in (*source.schema.key, *source.schema.value)
+            }
         encoded = encode_rows(source, columns, len(rows), registry)
         return [
             (

@@ -1,26 +1,19 @@
-"""Values of Python in the columns of a source. They are converted like the constants of INSERT
-VALUES: `1` fits a DOUBLE, `"2024-02-29"` a DATE, and `1.5` no INTEGER."""
+"""Rows of Python in the columns of a source. Their values are converted as `Database.insert` does:
+`1` fits a DOUBLE, `"2024-02-29"` a DATE, and `1.5` no INTEGER."""
 
 from __future__ import annotations
 
-import datetime
-import decimal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from millstream.catalog.source import Source
 from millstream.model import types as t
 from millstream.model.errors import StatementError
-from millstream.model.expressions import Literal
 from millstream.model.nearest import did_you_mean
-from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
-from millstream.plan.literals import literal_type, number_literal
-from millstream.queries.registry import QueryRegistry
-from millstream.statements.constants import constant
+from millstream.statements.column_values import Conversion, UnfitError, misfit
 from millstream.statements.inserting import insertable_schema
 
 ROWTIME = "ROWTIME"
@@ -114,94 +107,15 @@ def _only_column(source: Source, value: object) -> dict[str, Any]:
     return {columns[0].name: value}
 
 
-def column_array(value: object, column: Column, registry: QueryRegistry) -> pa.Array:
-    """A value as an array of one element of the column's type. Raises StatementError if it does not
-    fit."""
-    value = value.item() if isinstance(value, np.generic) else value
-    literal = _literal(value, column)
-    if literal is not None and value is not None:
-        return constant(literal, column, registry)
-    return pa.array([_plain(value, column, registry)], arrow_type(column.type))
-
-
-def _literal(value: object, column: Column) -> Literal | None:
-    """The constant of SQL that a value is; None if Arrow has to convert the value."""
-    match value:
-        case bool():
-            return Literal(value, t.BOOLEAN)
-        case int():
-            return number_literal(str(value))
-        case float():
-            return Literal(value, t.DOUBLE)
-        case decimal.Decimal():
-            if not value.is_finite():
-                raise _misfit(value, column)
-            return Literal(value, literal_type(value))
-        case str():
-            return Literal(value, t.STRING)
-    return None
-
-
-def _plain(value: object, column: Column, registry: QueryRegistry) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-
-    def part(element: object, name: str, kind: t.SqlType) -> Any:
-        return _plain(element, Column(name, kind), registry)
-
-    name = column.name
-    match value, column.type:
-        case None, _:
-            return None
-        case ((list() | tuple()), t.Array(kind)):
-            return [part(item, f"{name}[{n + 1}]", kind) for n, item in enumerate(value)]
-        case Mapping(), t.Map(key_kind, kind):
-            return [
-                (part(key, f"{name} (key)", key_kind), part(item, f"{name}[{key!r}]", kind))
-                for key, item in value.items()
-            ]
-        case Mapping(), t.Struct(fields):
-            fitting = _fields(value, column, fields)
-            return {
-                field.name: part(fitting.get(field.name), f"{name}->{field.name}", field.type)
-                for field in fields
-            }
-        case datetime.datetime(), t.TIMESTAMP:
-            return _utc(value)
-        case datetime.date(), t.DATE if not isinstance(value, datetime.datetime):
-            return value
-        case datetime.time(), t.TIME:
-            return value.replace(microsecond=value.microsecond // 1000 * 1000)
-        case bytes(), t.BYTES:
-            return value
-    literal = _literal(value, column)
-    if literal is None:
-        raise _misfit(value, column)
-    return constant(literal, column, registry)[0].as_py()
-
-
-def _fields(
-    value: Mapping[Any, Any], column: Column, fields: tuple[t.Field, ...]
-) -> dict[str, Any]:
-    known = {field.name for field in fields}
-    found = {name if name in known else str(name).upper(): item for name, item in value.items()}
-    unknown = sorted(found.keys() - known)
-    if unknown:
-        raise StatementError(
-            f"{column.name} has no field {unknown[0]}",
-            hint=did_you_mean(unknown[0], known, f"Its type is {column.type}."),
-        )
-    return found
-
-
-def _utc(value: datetime.datetime) -> datetime.datetime:
-    """Without a time zone, as the columns have it; a time without one is UTC."""
-    if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return value.replace(microsecond=value.microsecond // 1000 * 1000)
-
-
-def _misfit(value: object, column: Column) -> StatementError:
-    return StatementError(
-        f"The {type(value).__name__} {value!r} does not fit the column {column.name},"
-        f" which is a {column.type}"
-    )
+def column_array(values: Sequence[Any], column: Column, convert: Conversion) -> pa.Array:
+    """Values of rows as an array of the column's type. Raises StatementError for the first one
+    that does not fit."""
+    try:
+        return convert.column(values, column)
+    except UnfitError:
+        for value in values:
+            try:
+                convert.column([value], column)
+            except UnfitError as failure:
+                raise misfit(value, column, failure.reason) from None
+        raise
