@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 
 from millstream.model.duckdb_settings import SECURE
@@ -18,6 +20,11 @@ from millstream.model.errors import (
 _OWN_CHECKPOINTS = {"wal_autocheckpoint": "1TB"}
 _FULL = ("no space left", "file too large", "disk quota", "not enough space")
 _MARKER = "millstream_log_is_open"
+STATE = "millstream_state"
+"""The name of the database that holds the state, attached to the log's."""
+_TAKEN = {"log", _MARKER, STATE}
+"""DuckDB calls a database after its file: these names would be those of the log's schema and of
+databases that we attach."""
 
 
 def open_file(
@@ -25,8 +32,10 @@ def open_file(
 ) -> duckdb.DuckDBPyConnection:
     """Open the file with the settings of a server that runs untrusted expressions.
 
-    Raises UnavailableError when another process has it, ConflictError when this one has.
+    Raises UnavailableError when another process has it, ConflictError when this one has, and
+    StatementError (E-CONFIG) for a file of a name that cannot be.
     """
+    _check_name(path)
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": threads,
         **SECURE,
@@ -50,6 +59,16 @@ def open_file(
         connection.close()
         raise _open_here(path) from error
     return connection
+
+
+def _check_name(path: str) -> None:
+    name = next(filter(None, Path(path).name.split(".")), "")
+    if name.casefold() in _TAKEN:
+        raise StatementError(
+            f"The log '{path}' cannot be called '{name}', which is the name of a part of it.",
+            hint=f"Call it otherwise, such as {name}1.db.",
+            code="E-CONFIG",
+        )
 
 
 def _open_here(path: str) -> ConflictError:

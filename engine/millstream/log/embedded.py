@@ -27,7 +27,7 @@ from millstream.log.checks import (
     closed,
 )
 from millstream.log.contents import Contents
-from millstream.log.duckfile import is_shared, open_file, opening_error, reading_error
+from millstream.log.duckfile import STATE, is_shared, open_file, opening_error, reading_error
 from millstream.log.embedded_writer import EmbeddedWriter, Part
 from millstream.log.log import (
     Appended,
@@ -117,7 +117,7 @@ class EmbeddedLog:
         """The file, or ":memory:"."""
         return self._file.path
 
-    def attach_state(self, path: str | Path, name: str = "state") -> None:
+    def attach_state(self, path: str | Path, name: str = STATE) -> None:
         """Attach the database that holds the state (":memory:" for a temporary one).
 
         Only before `lock`. Raises UnavailableError or CorruptionError as `open` does.
@@ -127,7 +127,7 @@ class EmbeddedLog:
         except duckdb.Error as error:
             raise opening_error(str(path), error) from error
 
-    def detach_state(self, name: str = "state") -> None:
+    def detach_state(self, name: str = STATE) -> None:
         """Take back `attach_state`; only before `lock`. Raises duckdb.Error when there is none."""
         self._file.detach(name)
 

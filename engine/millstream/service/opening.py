@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 
+from millstream.log.duckfile import STATE
 from millstream.log.embedded import EmbeddedLog
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 from millstream.model.problem import Problem
@@ -20,7 +21,6 @@ from millstream.state.store import Store
 MEMORY = ":memory:"
 SUFFIX = ".state"
 QUARANTINE = ".quarantine"
-_NAME = "state"
 
 
 def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Problem | None]:
@@ -51,8 +51,8 @@ def files_of(path: str) -> dict[str, str]:
 
 
 def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
-    log.attach_state(file, _NAME)
-    store = Store(log.connection, _NAME)
+    log.attach_state(file)
+    store = Store(log.connection, STATE)
     if not store.claim(identity):
         raise CorruptionError(f"The state in '{file}' belongs to another log")
     return store
@@ -67,7 +67,7 @@ def _unusable(error: Exception) -> bool:
 
 def _put_aside(log: EmbeddedLog, file: str) -> None:
     with suppress(duckdb.Error):
-        log.detach_state(_NAME)
+        log.detach_state()
     for suffix in ("", ".wal"):
         old = Path(file + suffix)
         if old.exists():

@@ -403,13 +403,13 @@ def test_a_locked_instance_reaches_no_other_file(tmp_path: Path) -> None:
     log.attach_state(tmp_path / "it's state.duckdb")
     log.lock()
     cursor = log.connection.cursor()
-    cursor.execute("CREATE TABLE state.t AS SELECT 1 AS a")
-    cursor.execute("CHECKPOINT state")
+    cursor.execute("CREATE TABLE millstream_state.t AS SELECT 1 AS a")
+    cursor.execute("CHECKPOINT millstream_state")
     in_scope = pa.table({"a": [1]})
     assert in_scope.num_rows == 1
     for sql in (
         f"SELECT * FROM read_csv('{secret}')",
-        f"COPY state.t TO '{tmp_path}/out.csv'",
+        f"COPY millstream_state.t TO '{tmp_path}/out.csv'",
         f"ATTACH '{tmp_path}/other.duckdb'",
         "SELECT * FROM in_scope",
         "SET memory_limit = '10GB'",
@@ -424,7 +424,7 @@ def test_a_locked_instance_reaches_no_other_file(tmp_path: Path) -> None:
     log.close()
     log = EmbeddedLog.open(tmp_path / "a.log")
     log.attach_state(tmp_path / "it's state.duckdb")
-    assert log.connection.cursor().execute("SELECT a FROM state.t").fetchall() == [(1,)]
+    assert log.connection.cursor().execute("SELECT a FROM millstream_state.t").fetchall() == [(1,)]
     log.close()
 
 
@@ -446,11 +446,11 @@ def block_sizes(log: EmbeddedLog) -> dict[str, int]:
 def test_the_indexes_of_small_tables_take_little_memory(tmp_path: Path) -> None:
     log = EmbeddedLog.open(tmp_path / "a.log")
     log.attach_state(tmp_path / "a.state")
-    assert block_sizes(log)["state"] == STATE_BLOCK_BYTES
+    assert block_sizes(log)["millstream_state"] == STATE_BLOCK_BYTES
     cursor = log.connection.cursor()
     for number in range(50):
-        cursor.execute(f"CREATE TABLE state.t{number} (k BIGINT PRIMARY KEY)")
-        cursor.execute(f"INSERT INTO state.t{number} VALUES (1)")
+        cursor.execute(f"CREATE TABLE millstream_state.t{number} (k BIGINT PRIMARY KEY)")
+        cursor.execute(f"INSERT INTO millstream_state.t{number} VALUES (1)")
     sql = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'ART_INDEX'"
     ((used,),) = cursor.execute(sql).fetchall()
     assert 0 < used <= 50 * STATE_BLOCK_BYTES
@@ -462,6 +462,6 @@ def test_a_state_of_larger_blocks_is_opened_as_it_is(tmp_path: Path) -> None:
         made.execute("CREATE TABLE t AS SELECT 7 AS n")
     log = EmbeddedLog.open(tmp_path / "a.log")
     log.attach_state(tmp_path / "a.state")
-    assert block_sizes(log)["state"] == 262_144
-    assert log.connection.cursor().execute("SELECT n FROM state.t").fetchall() == [(7,)]
+    assert block_sizes(log)["millstream_state"] == 262_144
+    assert log.connection.cursor().execute("SELECT n FROM millstream_state.t").fetchall() == [(7,)]
     log.close()

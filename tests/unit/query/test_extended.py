@@ -87,7 +87,7 @@ ESCAPES = [
     "SELECT DISTINCT * FROM sqlite_master",
     "SELECT DISTINCT * FROM pg_catalog.pg_tables",
     "SELECT DISTINCT * FROM information_schema.tables",
-    'SELECT DISTINCT * FROM state.main."$positions"',
+    'SELECT DISTINCT * FROM millstream_state.main."$positions"',
     "WITH duckdb_tables AS (SELECT * FROM duckdb_tables) SELECT * FROM duckdb_tables",
     "SELECT * FROM (WITH duckdb_tables AS (SELECT 1) SELECT * FROM duckdb_tables) a, duckdb_tables",
     "WITH a AS (SELECT * FROM sqlite_master), sqlite_master AS (SELECT 1) SELECT * FROM a",

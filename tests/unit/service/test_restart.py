@@ -301,3 +301,22 @@ def test_a_program_that_ends_without_closing_it(tmp_path: Path) -> None:
     with millstream.connect(path) as db:
         (found,) = rows(db, "SELECT * FROM spending;")
     assert found == ("ann", 1, 1.5)
+
+
+@pytest.mark.parametrize("name", ["state.db", "STATE", "temp.db", "system.db", "log1.db", "a b.db"])
+def test_a_file_of_any_name_is_opened_again(tmp_path: Path, name: str) -> None:
+    for number in (1, 2):
+        with millstream.connect(str(tmp_path / name), properties=EARLIEST) as db:
+            if number == 1:
+                db.execute(ORDERS + SPENDING)
+            order(db, "ann", "ink", 1.5)
+            db.wait()
+            assert rows(db, "SELECT * FROM spending;") == [("ann", number, 1.5 * number)]
+
+
+@pytest.mark.parametrize("name", ["log.db", "Log", ".log", "log.old.db", "millstream_state.db"])
+def test_a_file_of_a_name_that_is_taken_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(millstream.MillstreamError, match="Call it otherwise, such as") as refused:
+        millstream.connect(str(tmp_path / name))
+    assert refused.value.code == "E-CONFIG"
+    assert not list(tmp_path.iterdir())
