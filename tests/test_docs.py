@@ -15,6 +15,7 @@ import pytest
 
 import millstream
 from millstream import History, Rows
+from millstream.processors.stores import Store
 from millstream_cli.main import main
 from tests.docs import DOCS, FILES
 
@@ -136,3 +137,27 @@ def test_the_methods_of_chains_are_documented() -> None:
             if not name.startswith("_"):
                 assert re.search(rf"\b{name}\b", page), f"{kind.__name__}.{name}"
                 assert member.__doc__
+
+
+def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
+    page = (DOCS / "processors.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (printed,) = re.findall(r"```\n(\[.*?)```", page, re.DOTALL)
+    out = io.StringIO()
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "processors.md", "exec"), names)
+    names["db"].close()
+    assert out.getvalue() == printed
+
+
+OF_THE_EXECUTOR = ("rows", "name", "changes", "expect", "forget")
+"""What a store has for its caller, not for users."""
+
+
+def test_what_processors_are_given_is_documented() -> None:
+    page = (DOCS / "processors.md").read_text(encoding="utf-8")
+    for kind in (millstream.Processor, millstream.ProcessorContext, Store, millstream.Record):
+        for name, _ in inspect.getmembers(kind):
+            if not name.startswith("_") and name not in OF_THE_EXECUTOR:
+                assert re.search(rf"\b{name}\b", page), f"{kind.__name__}.{name}"

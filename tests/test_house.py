@@ -28,6 +28,7 @@ MAY_SEE: dict[str, set[str]] = {
     "functions": LANGUAGE | VOCABULARY,
     "catalog": LANGUAGE | VOCABULARY,
     "plan": LANGUAGE | VOCABULARY | {"functions", "catalog"},
+    "processors": LANGUAGE | VOCABULARY | {"functions", "plan"},
     "topology": LANGUAGE | VOCABULARY | {"functions", "catalog", "plan"},
     "operators": LANGUAGE | VOCABULARY | {"functions", "catalog", "plan", "topology"},
     "formats": VOCABULARY | {"catalog"},
@@ -36,7 +37,7 @@ MAY_SEE: dict[str, set[str]] = {
     "runtime": VOCABULARY | {"log"},
     "executor": VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}
-    | {"runtime"},
+    | {"runtime", "processors"},
     "ddl": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log"},

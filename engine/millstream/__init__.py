@@ -28,6 +28,14 @@ from millstream.model.errors import (
 )
 from millstream.model.listener import InternalListener
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.processors.definition import processor
+from millstream.processors.processor import (
+    STREAM_TIME,
+    Processor,
+    ProcessorContext,
+    Record,
+)
+from millstream.processors.stores import KeyValueStore, Store
 from millstream.query.changes import Deletion, Row
 from millstream.query.results import Done, History, Rows, Stream
 from millstream.service.database import Database, connect
@@ -36,6 +44,7 @@ from millstream.statements.appender import Appender
 __version__ = "0.1.0"
 
 __all__ = [
+    "STREAM_TIME",
     "AggregatedKTable",
     "Appender",
     "ConflictError",
@@ -53,13 +62,18 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyValueStore",
     "MergedKStream",
     "MillstreamError",
+    "Processor",
+    "ProcessorContext",
     "PullQuery",
+    "Record",
     "RecordError",
     "Row",
     "Rows",
     "StatementError",
+    "Store",
     "Stream",
     "UnavailableError",
     "__version__",
@@ -69,6 +83,7 @@ __all__ = [
     "fn",
     "hopping",
     "lit",
+    "processor",
     "session",
     "struct",
     "tumbling",

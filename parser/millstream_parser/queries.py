@@ -149,10 +149,24 @@ def _alias(cursor: Cursor) -> str | None:
 
 def _aliased(cursor: Cursor) -> AliasedSource:
     start = cursor.at
+    if cursor.looking_at("PROCESS", "("):
+        return _processed(cursor)
     name = cursor.name()
     ranged = history_range(cursor)
     alias = _alias(cursor)
-    return AliasedSource(name, alias, ranged, cursor.span_from(start))
+    return AliasedSource(name, alias, ranged, span=cursor.span_from(start))
+
+
+def _processed(cursor: Cursor) -> AliasedSource:
+    """`PROCESS(source, 'processor')`."""
+    start = cursor.at
+    cursor.expect("PROCESS", "(")
+    name = cursor.name()
+    cursor.expect(",")
+    processor = cursor.string()
+    cursor.expect(")")
+    alias = _alias(cursor)
+    return AliasedSource(name, alias, None, processor, cursor.span_from(start))
 
 
 def _join_kind(cursor: Cursor) -> str | None:

@@ -74,11 +74,12 @@ _UNIT_MS = {
 @dataclass(frozen=True, slots=True)
 class AliasedSource:
     """A source in FROM or JOIN; `alias` is None without one. `range`: a top-level query without
-    EMIT may read a part of the source's history."""
+    EMIT may read a part of its history. `processor`: PROCESS(name, 'processor')."""
 
     name: str
     alias: str | None = None
     range: Range | None = None
+    processor: str | None = None
     span: Span | None = field(default=None, compare=False)
 
 

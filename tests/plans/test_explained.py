@@ -22,6 +22,7 @@ from millstream.state.tables import create_text
 from millstream.statements.explain import explained_query
 from millstream_parser import parse, print_statement, statements
 from tests.plans.test_golden import FOLDER, PARTITIONS, sections
+from tests.unit.service.test_processors import Silence
 
 GOLDEN = sorted(FOLDER.glob("*.txt"))
 SETTINGS = [
@@ -39,7 +40,8 @@ QUERIES = statements.CreateAs | statements.InsertInto | statements.SelectStateme
 
 @pytest.fixture(params=SETTINGS, ids=lambda given: "-".join(given.values()))
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with millstream.connect(properties=request.param) as database:
+    functions = [millstream.processor(Silence)]
+    with millstream.connect(properties=request.param, functions=functions) as database:
         yield database
 
 

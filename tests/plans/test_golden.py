@@ -18,12 +18,15 @@ from millstream.plan.build import Planned, plan_query
 from millstream.plan.define import check_new, create_source, create_type
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource
+from millstream.processors.definition import processor
 from millstream.topology.show import show_topology
 from millstream.topology.split import split
 from millstream_parser import parse, statements
+from tests.unit.service.test_processors import Silence
 
 FOLDER = Path(__file__).parent
 PARTITIONS = 4
+FUNCTIONS = builtin_catalogue().with_processors([processor(Silence)])
 
 
 def last_query(script: str) -> Planned:
@@ -54,7 +57,7 @@ def last_query(script: str) -> Planned:
 def _planned(
     query: statements.Query, target: NewSource | ExistingStream | Client, catalog: Catalog
 ) -> Planned:
-    return plan_query(query, catalog, target=target, properties={}, functions=builtin_catalogue())
+    return plan_query(query, catalog, target=target, properties={}, functions=FUNCTIONS)
 
 
 def printed(planned: Planned, stage: str) -> str:
@@ -66,10 +69,9 @@ def printed(planned: Planned, stage: str) -> str:
         case "topology":
             return show_topology(topology)
         case "program":
-            functions = builtin_catalogue()
             shown = (
                 show_program(
-                    compile_subtopology(sub, functions, headers=False, cached=False), sub, functions
+                    compile_subtopology(sub, FUNCTIONS, headers=False, cached=False), sub, FUNCTIONS
                 )
                 for sub in topology.subtopologies
             )

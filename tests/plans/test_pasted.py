@@ -17,6 +17,7 @@ from sqlglot import tokenize
 from millstream.executor import task_group as executors
 from millstream.executor.execution import run_steps
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.processors import Processors
 from millstream.executor.sql_script import PREAMBLE, show_program
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.operators.compile import OUT, compile_subtopology
@@ -115,10 +116,14 @@ class Runs:
     """All of them, so that no other one gets the `id` of one that is closed."""
 
     def run(
-        self, session: Session, steps: Sequence[tuple[Step, bool]], given: Mapping[str, pa.Table]
+        self,
+        session: Session,
+        processors: Processors,
+        steps: Sequence[tuple[Step, bool]],
+        given: Mapping[str, pa.Table],
     ) -> Any:
         """As `run_steps`."""
-        result = run_steps(session, steps, given)
+        result = run_steps(session, processors, steps, given)
         if id(session) not in self.of:
             self.sessions.append(session)
         self.of.setdefault(id(session), []).append((steps[0][0], given, result[0]))

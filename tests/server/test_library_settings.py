@@ -143,6 +143,37 @@ def test_functions_come_from_a_folder(tmp_path: Path) -> None:
         assert "DOUBLED" not in database.engine.functions.named()
 
 
+PROCESSOR = """
+import millstream
+
+@millstream.processor
+class Numbered(millstream.Processor):
+    output = "id INT KEY, n BIGINT"
+
+    def init(self, context):
+        self.context = context
+        self.last = context.store("last", millstream.KeyValueStore("INT", "BIGINT"))
+
+    def process(self, record):
+        self.last.put(record.key, self.last.get(record.key, 0) + 1)
+        self.context.forward(record.key, {"N": self.last.get(record.key)})
+"""
+
+
+def test_processors_come_from_a_folder(tmp_path: Path) -> None:
+    flags = {"ksql.extension.dir": str(folder_with(tmp_path, numbered=PROCESSOR))}
+    with open_database(load_config(flags=flags)) as database:
+        database.execute(
+            "CREATE STREAM s (id INT KEY, v INT)"
+            " WITH (kafka_topic='s', value_format='JSON', partitions=1);"
+            "CREATE STREAM t AS SELECT * FROM PROCESS(s, 'Numbered');"
+            "INSERT INTO s VALUES (1, 20); INSERT INTO s VALUES (1, 1);"
+        )
+        database.wait()
+        rows = database.execute("SELECT id, n FROM t;")
+        assert [tuple(row) for row in rows] == [(1, 1), (1, 2)]
+
+
 def test_no_folder_no_functions(tmp_path: Path) -> None:
     assert load_functions("") == ()
     assert load_functions(str(folder_with(tmp_path))) == ()

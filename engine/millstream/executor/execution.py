@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from millstream.executor.processors import Processors
 from millstream.operators.compile import OUT
-from millstream.operators.program import Call, Program, Repeat, Sql, Step, Upsert
+from millstream.operators.program import Call, ProcessorCall, Program, Repeat, Sql, Step, Upsert
 from millstream.state.store import Session
 from millstream.state.views import FEW
 
@@ -28,21 +29,32 @@ def ready(program: Program) -> Ready:
 
 
 def _mentioned(steps: Sequence[Step]) -> tuple[tuple[Step, bool], ...]:
-    """Each step, and whether its relation must be visible to SQL."""
+    """Each step, and whether its relations must be visible to SQL."""
     return tuple(
-        (step, any(_reads(other, _target(step)) for other in steps[index + 1 :]))
+        (
+            step,
+            any(_reads(other, name) for other in steps[index + 1 :] for name in _targets(step)),
+        )
         for index, step in enumerate(steps)
     )
 
 
-def _target(step: Step) -> str | None:
-    return step.target if isinstance(step, Sql | Call) else None
+def _targets(step: Step) -> tuple[str, ...]:
+    """The relations that a step makes."""
+    match step:
+        case Sql(target):
+            return () if target is None else (target,)
+        case Call(target):
+            return (target,)
+        case ProcessorCall():
+            return (step.target, step.times_new, *(store.changes for store in step.stores))
+    return ()
 
 
-def _reads(step: Step, target: str | None) -> bool:
+def _reads(step: Step, target: str) -> bool:
     match step:
         case Sql(_, text):
-            return target is not None and f'"{target}"' in text
+            return f'"{target}"' in text
         case Upsert(source=source):
             return source == target
         case Repeat(_, steps):
@@ -55,6 +67,7 @@ class _Running:
     """One run: relations by name, and the rows written. `few`: the input is a few rows."""
 
     session: Session
+    processors: Processors
     relations: dict[str, pa.Table]
     written: list[tuple[str, pa.Table]]
     few: bool
@@ -72,6 +85,8 @@ class _Running:
                 self.relations[str(target)] = self.session.views.query(text, few=self.few)
             case Call(target, _, function, needed):
                 self.relations[target] = function({name: self.relations[name] for name in needed})
+            case ProcessorCall():
+                self.relations |= self.processors.run(step, self.relations[step.source])
             case Repeat(until_empty, steps):
                 while self.relations[until_empty].num_rows:
                     for inner in steps:
@@ -81,22 +96,24 @@ class _Running:
                 self.session.upsert(table, rows, source, fresh=fresh)
                 if rows.num_rows:
                     self.written.append((table, rows))
-        target_name = _target(step)
-        if visible and target_name is not None:
-            self.show(target_name)
+        if visible:
+            for name in _targets(step):
+                self.show(name)
 
 
 def run_steps(
     session: Session,
+    processors: Processors,
     steps: Sequence[tuple[Step, bool]],
     inputs: Mapping[str, pa.Table],
 ) -> tuple[dict[str, pa.Table], list[tuple[str, pa.Table]]]:
     """All relations by name, and the rows written to each state table in order.
 
-    Raises duckdb.Error when a step fails; the session's transaction is then void.
+    Raises duckdb.Error when a step fails; the session's transaction is then void. Raises
+    ProcessingError when a processor does.
     """
     few = all(table.num_rows <= FEW for table in inputs.values())
-    running = _Running(session, dict(inputs), [], few)
+    running = _Running(session, processors, dict(inputs), [], few)
     session.begin()
     for name in inputs:
         running.show(name)

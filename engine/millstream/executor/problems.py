@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 
 import duckdb
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.executor.decode import Decoder
+from millstream.executor.processors import ProcessingError
 from millstream.model.batch import PART, SEQ
 from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
 from millstream.model.problem import Problem
@@ -66,6 +68,24 @@ def refuse_fatal(problems: Sequence[Problem], kinds: frozenset[str]) -> None:
             hint="The query is set to stop at such a record. Correct the setting with UNSET and "
             "create the query again, or DROP it.",
         )
+
+
+def processor_failed(error: ProcessingError, taken: Decoder, sub: SubTopology) -> RecordError:
+    """The error of a query whose processor has raised an exception."""
+    topic, offset, row = _origin(taken, sub, error.seq)
+    why = error.__cause__
+    assert why is not None
+    # The first frame is the caller of the user's method.
+    below = None if why.__traceback__ is None else why.__traceback__.tb_next
+    shown = "".join(traceback.format_exception(type(why), why, below))
+    where = f"offset {offset} of topic {topic}, partition {error.part}"
+    return RecordError(
+        f"Processor {error.where} raised {type(why).__name__}: {why}",
+        detail=f"The record: {where}: {row}\n{shown.rstrip()}",
+        hint="Correct the processor and open the database with it: the query goes on with this"
+        " record. Or DROP it.",
+        code="E-PROCESSOR",
+    )
 
 
 def lacks_memory(error: BaseException) -> bool:

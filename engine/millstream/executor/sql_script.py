@@ -19,11 +19,13 @@ from millstream.operators.program import (
     Call,
     Nested,
     Nodes,
+    ProcessorCall,
     Program,
     Repeat,
     Sql,
     StateTable,
     Step,
+    StoreTable,
     Upsert,
 )
 from millstream.operators.registration import node_expressions
@@ -31,7 +33,7 @@ from millstream.operators.scalar import PythonFunction
 from millstream.operators.udfs import needed_functions
 from millstream.plan.show import describe
 from millstream.state.store import KEEP_FAILURES
-from millstream.state.tables import create_text, quoted, upsert_texts
+from millstream.state.tables import DELETED, create_text, quoted, upsert_texts
 from millstream.topology.topology import Input, SourceInput, SubTopology
 
 PREAMBLE = f"""\
@@ -115,6 +117,12 @@ def _step_text(step: Step, tables: Mapping[str, StateTable]) -> str:
             note = "SQL has none, so there are no results here" if stub else "here in SQL"
             call = _comment(f"A step in Python, {note}: {label}({', '.join(inputs)})")
             return f"{above}{call}\n{_statement(target, shown, nested)}"
+        case ProcessorCall():
+            note = f"A processor in Python, which is not available here: {step.node.processor.name}"
+            made = [f"{above}{_comment(note)}", _statement(step.target, step.shown, ())]
+            made += [_changes_text(store, tables[store.table]) for store in step.stores]
+            times = f"SELECT * FROM {quoted(step.times)} WHERE FALSE"
+            return "\n".join((*made, _statement(step.times_new, times, ())))
         case Upsert(table, source, fresh, deletes):
             texts = upsert_texts(tables[table], source, deleting=deletes, fresh=fresh)
             return above + "\n".join(f"{laid_out(text)};" for text in texts)
@@ -123,6 +131,11 @@ def _step_text(step: Step, tables: Mapping[str, StateTable]) -> str:
             begin = _comment(f"Repeat while {until_empty} has rows:")
             return f"{begin}\n\n{inner}\n\n-- End of what is repeated."
     assert_never(step)
+
+
+def _changes_text(store: StoreTable, table: StateTable) -> str:
+    text = f"SELECT *, FALSE AS {quoted(DELETED)} FROM {quoted(table.name)} WHERE FALSE"
+    return _statement(store.changes, text, ())
 
 
 def _statement(target: str | None, text: str, nested: Sequence[Nested]) -> str:

@@ -20,7 +20,8 @@ from millstream.executor.decode import Decoder, TakenIn, take_in
 from millstream.executor.exchange_read import ChannelWatermark, Unpacked, slot_of
 from millstream.executor.exchange_write import rest_of
 from millstream.executor.execution import Ready, output_of, run_steps
-from millstream.executor.problems import failed_rows, late_rows
+from millstream.executor.problems import failed_rows, late_rows, processor_failed
+from millstream.executor.processors import ProcessingError, Processors
 from millstream.executor.source_reader import SourceReader
 from millstream.executor.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
@@ -63,6 +64,7 @@ class TaskGroup:
         """For how many runs the exact program is still chosen at once."""
         self.pending: list[pa.Table] = []
         """Changes of a cached table, by run."""
+        self._processors = Processors(self.session)
         self._upkeep = Upkeep(self.session, spec.program.upkeep)
         self._compaction = Compaction(self.session, spec.pace)
         self._marks = ChannelWatermarks(self.session)
@@ -91,6 +93,7 @@ class TaskGroup:
         """Close a partition whose state is committed, for another group to take it. An unfinished
         snapshot of it is given up, which is harmless."""
         self.open.discard(partition)
+        self._processors.forget(partition)
         self._compaction.closed(partition)
         self._marks.reread()
         self._moved.forget()
@@ -107,6 +110,7 @@ class TaskGroup:
 
     def clear(self, partition: int, position: int) -> None:
         """See `runtime.ports.Executor`."""
+        self._processors.forget(partition)
         self.session.clear(partition)
         self._cleared.discard(partition)
         self._compaction.opened(partition, 0)
@@ -116,6 +120,7 @@ class TaskGroup:
 
     def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
         """See `runtime.ports.Executor`."""
+        self._processors.forget(partition)
         rows, count = changelog.apply(self.session, partition, fetched.batch)
         self._compaction.added(partition, count)
         self._cleared.discard(partition)
@@ -149,19 +154,30 @@ class TaskGroup:
 
     def process(self, taken: Decoder, chosen: Ready) -> tuple[pa.Table, tuple[Problem, ...]]:
         """Run the fast program, or, after a failure, the exact one."""
+        try:
+            return self._processed(taken, chosen)
+        except ProcessingError as error:
+            self._processors.forget()
+            raise processor_failed(error, taken, self._spec.sub) from error.__cause__
+        except duckdb.Error:
+            self._processors.forget()
+            raise
+
+    def _processed(self, taken: Decoder, chosen: Ready) -> tuple[pa.Table, tuple[Problem, ...]]:
         sub = self._spec.sub
         tables = taken.with_columns(chosen.program.carried)
         inputs = dict(zip(chosen.program.inputs, tables, strict=True))
         problems: tuple[Problem, ...] = ()
         if self.guarded == 0:
             try:
-                relations, written = run_steps(self.session, chosen.fast, inputs)
+                relations, written = run_steps(self.session, self._processors, chosen.fast, inputs)
             except duckdb.Error:
                 self.guarded = _GUARDED_RUNS
+                self._processors.forget()
                 self._replay()
         if self.guarded:
             self.guarded -= 1
-            relations, written = run_steps(self.session, chosen.exact, inputs)
+            relations, written = run_steps(self.session, self._processors, chosen.exact, inputs)
             problems = failed_rows(relations, chosen.program.problems, taken, sub)
         for name, rows in written:
             self._written.setdefault(name, []).append(rows)
@@ -231,6 +247,7 @@ class TaskGroup:
 
     def discard(self) -> None:
         """See `runtime.ports.Executor`."""
+        self._processors.forget()
         self.session.rollback()
         self._compaction.discard()
         self._written, self.pending, self._restored = {}, [], []
@@ -241,5 +258,6 @@ class TaskGroup:
 
     def close(self) -> None:
         """See `runtime.ports.Executor`."""
+        self._processors.forget()
         self.session.close()
         self.work.close()

@@ -7,7 +7,7 @@ Signatures are written as text: "ARRAY<T>, T -> BOOLEAN". `T`, `U`, `K`, `V` are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -153,12 +153,36 @@ Function = ScalarFunction | AggregateFunction | TableFunction
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessorFunction:
+    """A processor, from the rows of a stream to those of another one: PROCESS(source, 'name').
+
+    `output`: the columns of its rows, in order. `supplier` makes the instance for a task, and
+    `stores` are the names of its stores with the types of their keys and values.
+    """
+
+    name: str
+    output: tuple[OutputColumn, ...]
+    supplier: Callable[[], Any]
+    stores: tuple[tuple[str, SqlType, SqlType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of the rows that a processor makes."""
+
+    name: str
+    type: SqlType
+    key: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """All functions, by upper-case name. Immutable: `with_…` returns a copy."""
 
     scalar: dict[str, ScalarFunction]
     aggregate: dict[str, AggregateFunction]
     table: dict[str, TableFunction]
+    processor: dict[str, ProcessorFunction] = field(default_factory=dict)
 
     def named(self) -> dict[str, Function]:
         """All functions of every kind."""
@@ -168,6 +192,15 @@ class Catalogue:
         """The function with a name (in any case), of any kind."""
         upper = name.upper()
         return self.scalar.get(upper) or self.aggregate.get(upper) or self.table.get(upper)
+
+    def with_processors(self, processors: Sequence[ProcessorFunction]) -> Catalogue:
+        """A copy with these processors added; raises ValueError if a name is taken."""
+        known = dict(self.processor)
+        for processor in processors:
+            if processor.name in known:
+                raise ValueError(f"there is a processor {processor.name} already")
+            known[processor.name] = processor
+        return replace(self, processor=known)
 
     def with_functions(self, functions: Sequence[Function]) -> Catalogue:
         """A copy with these functions added. Those of one name become one function with several
@@ -202,7 +235,7 @@ class Catalogue:
                     table[name] = function if before is None else _more_rows(before, function)
                 case _:
                     raise ValueError(f"{name} is a function of another kind")
-        return Catalogue(scalar, aggregate, table)
+        return replace(self, scalar=scalar, aggregate=aggregate, table=table)
 
 
 def _more_rows(before: TableFunction, more: TableFunction) -> TableFunction:

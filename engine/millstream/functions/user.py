@@ -18,6 +18,7 @@ from millstream.functions.fold import python_fold
 from millstream.functions.function import (
     AggregateFunction,
     AggregateVariant,
+    ProcessorFunction,
     ScalarFunction,
     TableFunction,
     Variant,
@@ -28,7 +29,7 @@ from millstream.model import refusals
 from millstream.model.physical import arrow_type, duckdb_type
 from millstream.model.types import Array, SqlType
 
-UserFunction = ScalarFunction | AggregateFunction | TableFunction
+UserFunction = ScalarFunction | AggregateFunction | TableFunction | ProcessorFunction
 
 
 @overload

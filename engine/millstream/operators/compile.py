@@ -20,7 +20,8 @@ from millstream.operators.flatten import compile_flatten
 from millstream.operators.foreign_key import compile_answer, compile_settle, compile_subscribe
 from millstream.operators.join import compile_stream_table_join
 from millstream.operators.merge import compile_merge
-from millstream.operators.program import Call, Program, Repeat, Sql, Step
+from millstream.operators.process import compile_process
+from millstream.operators.program import Call, ProcessorCall, Program, Repeat, Sql, Step
 from millstream.operators.project import compile_project
 from millstream.operators.read import compile_read
 from millstream.operators.relation import (
@@ -43,6 +44,7 @@ from millstream.plan.nodes import (
     ForeignKeyJoin,
     Merge,
     Node,
+    Process,
     Project,
     Read,
     Repartition,
@@ -86,9 +88,12 @@ def compile_subtopology(
         fast = _compile(sub, setting)
     guarded = replace(setting, exact=True)
     exact = _compile(sub, guarded)
+    guarded_steps = _steps(exact, guarded)
+    # A processor must not get the rows of a run twice, so nothing may fail before or behind it.
+    once = any(isinstance(step, ProcessorCall) for step in guarded_steps)
     return Program(
-        steps=_steps(fast, setting),
-        exact=_steps(exact, guarded),
+        steps=guarded_steps if once else _steps(fast, setting),
+        exact=guarded_steps,
         tables=fast.tables,
         inputs=tuple(f"in_{index}" for index in range(len(sub.inputs))),
         late=fast.late,
@@ -215,6 +220,9 @@ def _operator(
         case Flatten():
             given = below(node.input, old=old)
             return compile_flatten(node, given, f"flatten_{next(labels)}", setting)
+        case Process():
+            given = below(node.input, old=old)
+            return compile_process(node, given, f"process_{next(labels)}", setting)
         case Aggregate():
             given = below(node.input, old=True)
             return compile_aggregate(node, given, f"aggregate_{next(labels)}", setting, old=old)

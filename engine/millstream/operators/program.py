@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from millstream.plan.nodes import Node
+from millstream.model.types import SqlType
+from millstream.plan.nodes import Node, Process
 
 Nodes = tuple[Node, ...]
 """The logical nodes whose work a step does, in the order of the rows: several where neighbours are
@@ -70,6 +71,35 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreTable:
+    """A store of a processor: its state table, and the relation of its changes in a run."""
+
+    name: str
+    table: str
+    changes: str
+    key: SqlType
+    value: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorCall:
+    """Pass the rows of relation `source`, those of each task in their order, through the task's
+    processor. It makes the relation `target`, one of the changes of each store, and `times_new`
+    with what each task remembers of time, which table `times` holds."""
+
+    target: str
+    source: str
+    node: Process
+    stores: tuple[StoreTable, ...]
+    times: str
+    times_new: str
+    carried: tuple[str, ...]
+    shown: str
+    """A SELECT of the same columns, for EXPLAIN."""
+    nodes: Nodes = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Upsert:
     """Write the rows of relation `source` into state table `table` by primary key; rows with
     `$deleted` = TRUE are removed. The executor sends the same rows to the changelog.
@@ -94,7 +124,7 @@ class Repeat:
     nodes: Nodes = ()
 
 
-Step = Sql | Call | Upsert | Repeat
+Step = Sql | Call | ProcessorCall | Upsert | Repeat
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,8 @@ def _keyed(node: Node, keys: tuple[Named, ...], below: Key, context: BindContext
         if column.name not in names
     )
     schema = Schema(columns + others)
-    if _lies_by(keys, below) and not any(s.source.window for s in context.sources):
+    moved = any(s.source.window or s.processor for s in context.sources)
+    if _lies_by(keys, below) and not moved:
         values = tuple(ColumnRef(column.name, column.type) for column in others)
         return Project(node, tuple(key.expression for key in keys) + values, schema)
     return Repartition(

@@ -97,7 +97,7 @@ def _planned(
     branches: list[_Branch] = []
     for part in (query, *query.union):
         context = BindContext(
-            name_sources(part, catalog, script),
+            name_sources(part, catalog, functions, script),
             functions,
             catalog.types,
             windowed=part.window is not None,
@@ -146,7 +146,7 @@ def _branch(query: statements.Query, context: BindContext, target: Target) -> _B
         _check_shape(query, target, context)
         persistent = not isinstance(target, Client)
         node, selected, key = _relation(query, context, persistent=persistent)
-    return _Branch(query, node, selected, key, tuple(item.source for item in context.sources))
+    return _Branch(query, node, selected, key, tuple(item.read_source for item in context.sources))
 
 
 def _result(branch: _Branch, target: Target, properties: Mapping[str, str]) -> Project:

@@ -68,8 +68,10 @@ def read_source(source: NamedSource) -> From:
         reference = column_reference(source, column.name)
         columns.append(KeyColumn(column.name, reference, ((reference, column.name),)))
     given = source.source.key_format
-    key_format = given if columns and given.name not in INFERRING else None
-    same = (columns[0].value,) if len(columns) == 1 else ()
+    # A processor may give its rows any key, and leaves them where they are.
+    placed = source.processor is None
+    key_format = given if columns and placed and given.name not in INFERRING else None
+    same = (columns[0].value,) if len(columns) == 1 and placed else ()
     window = source.source.window
     return From(source.read(), Key(tuple(columns)), key_format, same, same, window=window)
 

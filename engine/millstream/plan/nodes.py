@@ -14,6 +14,7 @@ from enum import Enum
 from typing import assert_never
 
 from millstream.catalog.source import Format, Source, TimestampColumn
+from millstream.functions.function import ProcessorFunction
 from millstream.model.expressions import AggregateCall, Expression, TableCall
 from millstream.model.schema import Schema, SourceKind, WindowedKey, WindowKind
 
@@ -123,6 +124,20 @@ class Flatten:
     def kind(self) -> SourceKind:
         """Only streams can be flattened."""
         return SourceKind.STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The rows that a processor makes of those of a stream, which it gets in the order of the task.
+
+    They stay in the partition of the rows that caused them, whatever their key is. `schema`: the
+    columns of its output, then ROWTIME.
+    """
+
+    input: Node
+    processor: ProcessorFunction
+    schema: Schema
+    kind: SourceKind = SourceKind.STREAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +370,7 @@ Node = (
     | Filter
     | Project
     | Flatten
+    | Process
     | Repartition
     | Aggregate
     | Merge
@@ -413,7 +429,9 @@ def own_expressions(node: Node) -> tuple[Expression, ...]:
             return (node.foreign_key.expression,)
         case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | SubscriptionStoreJoin():
             return ()
-        case Read() | Merge() | SubscriptionSend() | SubscriptionResolve() | Write() | Deliver():
+        case Read() | Process() | Merge() | Write() | Deliver():
+            return ()
+        case SubscriptionSend() | SubscriptionResolve():
             return ()
     assert_never(node)
 
@@ -438,6 +456,9 @@ def is_stateful(node: Node) -> bool:
             return node.materialised
         case Filter() | Project() | Flatten() | Repartition() | Merge() | Write() | Deliver():
             return False
+        case Process():
+            # It has at least its stream time.
+            return True
         case Aggregate() | StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
             return True
         case ForeignKeyJoin() | SubscriptionSend() | SubscriptionStoreJoin():

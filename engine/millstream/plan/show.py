@@ -44,6 +44,7 @@ from millstream.plan.nodes import (
     Flatten,
     ForeignKeyJoin,
     Node,
+    Process,
     Project,
     Read,
     Repartition,
@@ -84,6 +85,8 @@ def describe(node: Node) -> str:
             added = schema.names[len(below.schema.columns) :]
             named_calls = zip(added, calls, strict=True)
             return "Flatten " + ", ".join(_named(name, call) for name, call in named_calls)
+        case Process(_, processor):
+            return f"Process {processor.name} [Python, row by row]"
         case Repartition(_, keys, key_format, _, drop_null_keys):
             listed = ", ".join(_named(key.name, key.expression) for key in keys)
             dropped = ", without NULL keys" if drop_null_keys else ""

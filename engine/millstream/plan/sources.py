@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.rules import PSEUDO_COLUMNS, WINDOW_BOUNDS
 from millstream.catalog.source import Source
-from millstream.functions.function import Catalogue
+from millstream.functions.function import Catalogue, ProcessorFunction
 from millstream.model import refusals
 from millstream.model.errors import Span, StatementError, prefixed
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.nearest import did_you_mean
-from millstream.model.schema import Column, Role, Schema
+from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
 from millstream.plan import wordings
-from millstream.plan.nodes import Read
+from millstream.plan.nodes import Node, Process, Read
 from millstream.plan.places import placed
 from millstream.plan.scope import Scope, location, why_unresolved
 from millstream.plan.typing import type_expression
@@ -33,17 +33,22 @@ PSEUDO_TYPES: Mapping[str, SqlType] = {
 
 @dataclass(frozen=True, slots=True)
 class NamedSource:
-    """A source of FROM or JOIN under its alias. In joins `prefix` distinguishes its columns."""
+    """A source of FROM or JOIN under its alias. In joins `prefix` distinguishes its columns.
+
+    With a `processor`, `source` has the columns of its output instead of its own.
+    """
 
     alias: str
     source: Source
     prefix: str = ""
+    processor: Processed | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """All its columns under their own names, with window bounds and pseudo columns. Headers
         come after the value, as in ksqlDB, wherever they are declared."""
         declared = self.source.schema.columns
+        pseudo = PSEUDO_COLUMNS if self.processor is None else ("ROWTIME",)
         keys = tuple(column for column in declared if column.role is Role.KEY)
         bounds = WINDOW_BOUNDS if self.source.window is not None else ()
         return (
@@ -51,19 +56,53 @@ class NamedSource:
             *(Column(name, BIGINT, Role.KEY) for name in bounds),
             *(Column(c.name, c.type) for c in declared if c.role is Role.VALUE),
             *(Column(c.name, c.type) for c in declared if c.role is Role.HEADERS),
-            *(Column(name, PSEUDO_TYPES[name]) for name in PSEUDO_COLUMNS),
+            *(Column(name, PSEUDO_TYPES[name]) for name in pseudo),
         )
+
+    @property
+    def read_source(self) -> Source:
+        """The stream or table that is read."""
+        return self.source if self.processor is None else self.processor.source
 
     def has(self, name: str) -> bool:
         """Whether an expression may use this column."""
         return any(column.name == name for column in self.columns)
 
-    def read(self) -> Read:
+    def read(self) -> Node:
         """All of it as a relation; `prune` removes unused columns later."""
+        if self.processor is not None:
+            columns = (Column(self.prefix + c.name, c.type, c.role) for c in self.columns)
+            given = self.processor.input()
+            return Process(given, self.processor.function, Schema(tuple(columns)))
+        return self._read()
+
+    def _read(self) -> Read:
         columns = self.columns
         schema = Schema(tuple(Column(self.prefix + c.name, c.type, c.role) for c in columns))
         names = tuple(column.name for column in columns)
         return Read(self.source, self.prefix, schema, names, self.source.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """A processor over the rows of a stream."""
+
+    function: ProcessorFunction
+    source: Source
+
+    def made(self) -> Source:
+        """The stream of the rows that it makes."""
+        columns = (
+            Column(column.name, column.type, Role.KEY if column.key else Role.VALUE)
+            for column in self.function.output
+        )
+        return replace(self.source, schema=Schema(tuple(columns)), timestamp=None)
+
+    def input(self) -> Read:
+        """The stream's own columns."""
+        columns = self.source.schema.columns
+        names = tuple(column.name for column in columns)
+        return Read(self.source, "", self.source.schema, names, self.source.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +265,7 @@ def functions_in(tree: exp.Expression, known: Collection[str]) -> tuple[str, ...
 
 
 def name_sources(
-    query: statements.Query, catalog: Catalog, script: str = ""
+    query: statements.Query, catalog: Catalog, functions: Catalogue, script: str = ""
 ) -> tuple[NamedSource, ...]:
     """The sources of a query, left to right; raises an error for unknown and repeated ones."""
     aliased = (query.source, *(join.source for join in query.joins))
@@ -238,9 +277,30 @@ def name_sources(
         with placed(item.span, script):
             source = catalog.source(item.name)
             _refuse_repeated(source, alias, tuple(result), len(aliased))
+            processed = _processed(source, item.processor, functions)
         prefix = f"{alias}_" if joined else ""
-        result.append(NamedSource(alias, source, prefix))
+        if processed is not None:
+            source = processed.made()
+        result.append(NamedSource(alias, source, prefix, processed))
     return tuple(result)
+
+
+def _processed(source: Source, name: str | None, functions: Catalogue) -> Processed | None:
+    """The processor through which the rows of a source pass, if any."""
+    if name is None:
+        return None
+    function = functions.processor.get(name.upper())
+    if function is None:
+        raise wordings.PROCESSOR_UNKNOWN(
+            processor=name,
+            hint=did_you_mean(name.upper(), functions.processor)
+            or "Give it to connect(functions=[millstream.processor(…)]) or Database.register.",
+        )
+    if source.kind is SourceKind.TABLE:
+        raise wordings.PROCESSOR_OVER_TABLE(source=source.name)
+    if source.window is not None:
+        raise wordings.PROCESSOR_OVER_WINDOWS(source=source.name)
+    return Processed(function, source)
 
 
 def _refuse_range(source: statements.AliasedSource) -> None:

@@ -271,5 +271,8 @@ KEY_NOT_SELECTED = Template(
     "build `{sink}` must include the {what}{plural} {keys} in its projection (eg, SELECT "
     "{example}...).{synthetic}"
 )
+PROCESSOR_UNKNOWN = Template("There is no processor '{processor}'.")
+PROCESSOR_OVER_TABLE = Template("A processor gets the rows of a stream, and {source} is a table.")
+PROCESSOR_OVER_WINDOWS = Template("A processor cannot read {source}, whose keys have windows.")
 TEMPLATES = templates_in(globals())
 """All of them by name."""

@@ -8,23 +8,30 @@ from typing import TypeGuard
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.model.expressions import AggregateCall, Call, Expression, TableCall, walk
 from millstream.operators.registration import node_expressions
-from millstream.plan.nodes import Aggregate, Node, inputs
+from millstream.plan.nodes import Aggregate, Node, Process, inputs
 from millstream.topology.topology import Topology
 
 
 def calls_users_functions(topology: Topology) -> bool:
-    """Whether an expression of a topology calls a function that is not built in."""
+    """Whether a topology has a processor, or an expression of it calls a function that is not built
+    in."""
     builtin = builtin_catalogue()
     known = {
         Call: builtin.scalar.keys(),
         TableCall: builtin.table.keys(),
         AggregateCall: builtin.aggregate.keys(),
     }
+    if any(map(_processes, (sub.root for sub in topology.subtopologies))):
+        return True
     return any(
         call.function not in known[type(call)]
         for sub in topology.subtopologies
         for call in _calls(sub.root)
     )
+
+
+def _processes(node: Node) -> bool:
+    return isinstance(node, Process) or any(map(_processes, inputs(node)))
 
 
 def _calls(root: Node) -> Iterator[Call | TableCall | AggregateCall]:

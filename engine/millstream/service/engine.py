@@ -14,7 +14,7 @@ from millstream.cluster.cluster import CLIENT_IDENTITY, Cluster
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.commands import CommandLog
 from millstream.executor.decode_cache import DecodeCache
-from millstream.functions.function import Catalogue
+from millstream.functions.function import Catalogue, ProcessorFunction
 from millstream.functions.user import UserFunction
 from millstream.historical.historical import Historical
 from millstream.historical.on_spark import OnSpark
@@ -263,7 +263,9 @@ def _runtime_settings(
 def with_functions(catalogue: Catalogue, functions: Sequence[UserFunction]) -> Catalogue:
     """The catalogue with users' functions added; raises ConflictError if a name is taken."""
     try:
-        return catalogue.with_functions(functions)
+        processors = [each for each in functions if isinstance(each, ProcessorFunction)]
+        others = [each for each in functions if not isinstance(each, ProcessorFunction)]
+        return catalogue.with_functions(others).with_processors(processors)
     except ValueError as error:
         raise ConflictError(
             f"The functions cannot be registered: {error}.", hint="Choose another name."

@@ -61,6 +61,7 @@ def pull(
     query = statement.query
     if query is None:
         return _outside_dialect(statement, parsed, historical, session)
+    refuse_processors(query, parsed.script)
     look_at((item.name for item in sources_in(query)), historical.registry)
     unsupported = unsupported_clause(query)
     extended = unsupported is not None or _aggregates(query, historical.registry)
@@ -81,6 +82,17 @@ def pull(
     if not session.flag("ksql.query.pull.stream.enabled"):
         raise wordings.PULL_ON_STREAM()
     return executing.execute_on_stream(query, parsed.script, historical, session)
+
+
+def refuse_processors(query: s.Query, script: str) -> None:
+    """A query that ends cannot pass rows through a processor."""
+    for source in sources_in(query):
+        if source.processor is not None:
+            with placed(source.span, script):
+                raise wordings.PROCESSOR_OF_PULL(
+                    processor=source.processor,
+                    hint="Add EMIT CHANGES, or query a stream or table made with it.",
+                )
 
 
 def look_at(names: Iterable[str], registry: QueryRegistry) -> None:

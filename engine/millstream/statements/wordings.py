@@ -45,6 +45,7 @@ LIMIT_DISABLED = Template(
     "LIMIT clause in pull queries is currently disabled. You can enable them by setting "
     "{limits}=true." + _PUSH_INSTEAD
 )
+PROCESSOR_OF_PULL = Template("A query without EMIT cannot call the processor '{processor}'.")
 PULL_DISABLED = Template(
     "Pull queries are disabled."
     + _PUSH_INSTEAD

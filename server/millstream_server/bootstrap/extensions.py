@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
 from millstream.functions.user import UserFunction
 from millstream.model.errors import MillstreamError, StatementError
 
@@ -17,9 +16,10 @@ MODULES = "millstream_extensions"
 
 
 def load_functions(folder: str) -> tuple[UserFunction, ...]:
-    """The functions that the modules of a folder define with `millstream.udf`, `udaf` and `udtf`,
-    each once; none without a folder. Raises StatementError (E-CONFIG) for an unusable folder or
-    module, or one that others than its owner may change: its code runs in the server."""
+    """The functions and processors that the modules of a folder define with `millstream.udf`,
+    `udaf`, `udtf` and `processor`, each once; none without a folder. Raises StatementError
+    (E-CONFIG) for an unusable folder or module, or one that others than its owner may change: its
+    code runs in the server."""
     if not folder:
         return ()
     path = Path(folder)
@@ -30,7 +30,7 @@ def load_functions(folder: str) -> tuple[UserFunction, ...]:
     for file in sorted(path.glob("*.py")):
         _check_owner(file)
         for value in vars(_imported(file)).values():
-            if isinstance(value, ScalarFunction | AggregateFunction | TableFunction):
+            if isinstance(value, UserFunction):
                 # A module may import a function of another module, or have one under two names.
                 found[id(value)] = value
     return tuple(found.values())

@@ -37,7 +37,8 @@ def following(text: str) -> set[str]:
         ("SET", {"<string>"}),
         ("SET 'a' =", {"<string>"}),
         ("SET 'a' = 'b'", {";"}),
-        ("SELECT a FROM", {"<name>"}),
+        ("SELECT a FROM", {"<name>", "PROCESS"}),
+        ("SELECT a FROM PROCESS(", {"<name>"}),
         ("SELECT a FROM b EMIT", {"CHANGES", "FINAL"}),
         ("SELECT a FROM b GROUP", {"BY"}),
         ("SELECT FROM FROM", set()),
@@ -49,7 +50,7 @@ def test_what_may_follow(text: str, wanted: set[str]) -> None:
 
 
 def test_rules_are_named_from_the_inside() -> None:
-    [item] = expected(words("SELECT a FROM"))
+    item = expected(words("SELECT a FROM"))[0]
     assert item.rules == ("source", "query", "select", "statement")
 
 

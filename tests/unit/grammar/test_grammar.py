@@ -21,7 +21,18 @@ from millstream_grammar.grammar import (
 )
 from millstream_grammar.keywords import HARD, SOFT, TIME_UNITS
 
-CONTEXTUAL = {"COPY", "OF", "OFF", "OFFSETS", "PLAN", "PROGRAM", "SPOOL", "STATEMENT", "TOPOLOGY"}
+CONTEXTUAL = {
+    "COPY",
+    "OF",
+    "OFF",
+    "OFFSETS",
+    "PLAN",
+    "PROCESS",
+    "PROGRAM",
+    "SPOOL",
+    "STATEMENT",
+    "TOPOLOGY",
+}
 """Words with a meaning in one place only; they are no keywords."""
 TYPES = {"BIGINT", "BOOLEAN", "BYTES", "DOUBLE", "INT", "VARCHAR"}
 

@@ -397,3 +397,21 @@ def test_after_close_everything_is_refused() -> None:
     ):
         with pytest.raises(StatementError, match="is closed"):
             call()
+
+
+def test_processors_are_called() -> None:
+    class Doubling(millstream.Processor):
+        output = "k STRING KEY, v INT"
+
+        def init(self, context: millstream.ProcessorContext) -> None:
+            self.context = context
+
+        def process(self, record: millstream.Record) -> None:
+            for _ in range(2):
+                self.context.forward(record.key, record.value)
+
+    text = """CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
+        CREATE STREAM t AS SELECT * FROM PROCESS(s, 'Doubling');"""
+    with TopologyTestDriver(text, functions=[millstream.processor(Doubling)]) as driver:
+        driver.pipe("s", ("a", 1))
+        assert [record.value for record in driver.read("t")] == [{"V": 1}, {"V": 1}]

@@ -1,0 +1,256 @@
+"""The processors of some tasks, and their stores as tables of the session.
+
+An instance is created with the first rows of its task, from what the session holds, and given up
+with everything it keeps in memory when a run fails or the task leaves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.functions.user_values import kept_by_arrow, seen_by_user
+from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
+from millstream.model.physical import arrow_type, physical_names
+from millstream.model.schema import Role, Schema
+from millstream.model.types import Array, Map, SqlType, Struct
+from millstream.operators.process import DUE, KEY, STREAM_TIME, VALUE
+from millstream.operators.program import ProcessorCall, StoreTable
+from millstream.processors.processor import Record
+from millstream.processors.running import Forwarded, Output, ProcessorError, TaskProcessor, Times
+from millstream.processors.stores import KeyValueStore
+from millstream.state.store import Session
+from millstream.state.tables import DELETED, quoted
+
+ORIGIN = "$origin"
+_PAGE = 10_000
+"""The rows that a range reads at a time."""
+_LOG = logging.getLogger("millstream.processors")
+
+
+class ProcessingError(Exception):
+    """User code has failed, for the cause. `seq`: the number of the input record; `where`: the
+    processor and its method."""
+
+    def __init__(self, part: int, seq: int, where: str) -> None:
+        super().__init__(where)
+        self.part = part
+        self.seq = seq
+        self.where = where
+
+
+@dataclass(slots=True)
+class Processors:
+    """The instances of some tasks, by the program's relation and the partition."""
+
+    session: Session
+    _open: dict[tuple[str, int], TaskProcessor] = field(default_factory=dict)
+
+    def forget(self, part: int | None = None) -> None:
+        """Give up the instances of a task, or all, because a run failed or the task leaves."""
+        for name, of in [at for at in self._open if part in (None, at[1])]:
+            instance = self._open.pop((name, of))
+            try:
+                instance.close()
+            except Exception:
+                _LOG.warning("The method close of processor %s failed", name, exc_info=True)
+
+    def run(self, call: ProcessorCall, rows: pa.Table) -> dict[str, pa.Table]:
+        """The relations that a step makes of its source's rows. Raises ProcessingError."""
+        made = _Made(call)
+        keys, records = _records(call.node.input.schema, rows)
+        parts = rows[PART].to_pylist()
+        start = 0
+        for part, group in groupby(parts):
+            end = start + sum(1 for _ in group)
+            instance = self._opened(call, part)
+            try:
+                forwarded = instance.run(islice(records, end - start), keys[start:end])
+            except ProcessorError as error:
+                seq = rows[ORIGIN][start + error.place].as_py()
+                where = f"{call.node.processor.name}.{error.method}"
+                raise ProcessingError(part, seq, where) from error.__cause__
+            made.add(part, forwarded, start)
+            made.changed(part, instance)
+            start = end
+        return made.relations(rows)
+
+    def _opened(self, call: ProcessorCall, part: int) -> TaskProcessor:
+        found = self._open.get((call.target, part))
+        if found is None:
+            tables = {store.name: store for store in call.stores}
+
+            def rows(name: str, kind: KeyValueStore) -> _TableRows:
+                return _TableRows(self.session, tables[name], part)
+
+            processor, times = call.node.processor, self._times(call, part)
+            output = Output(processor.output)
+            found = TaskProcessor(processor.supplier, part, rows, output, times)
+            self._open[call.target, part] = found
+        return found
+
+    def _times(self, call: ProcessorCall, part: int) -> Times:
+        text = (
+            f"SELECT {STREAM_TIME}, {DUE} FROM {quoted(call.times)} WHERE {quoted(PART)} = {part}"
+        )
+        rows = self.session.connection.sql(text).fetchall()
+        return Times(rows[0][0], tuple(rows[0][1])) if rows else Times()
+
+
+def _records(schema: Schema, rows: pa.Table) -> tuple[list[Any], Iterator[Record]]:
+    """The keys, and the records one after another: many at a time are work for the garbage
+    collector."""
+    named = zip(schema.columns, physical_names(schema.names), strict=True)
+    columns = {column.name: _values(rows[name]) for column, name in named}
+    keys = [columns[column.name] for column in schema.key]
+    names = tuple(c.name for c in schema.columns if c.role is not Role.KEY)
+    values = _rows([columns[name] for name in names], rows.num_rows)
+    count = rows.num_rows
+    key: list[Any]
+    match len(keys):
+        case 0:
+            key = [None] * count
+        case 1:
+            key = keys[0]
+        case _:
+            key = list(_rows(keys, count))
+    times, parts = rows[ROWTIME].to_pylist(), rows[PART].to_pylist()
+    return key, (
+        Record(one, dict(zip(names, row, strict=True)), time, part)
+        for one, row, time, part in zip(key, values, times, parts, strict=True)
+    )
+
+
+def _rows(columns: Sequence[list[Any]], count: int) -> Iterable[tuple[Any, ...]]:
+    return zip(*columns, strict=True) if columns else repeat((), count)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_nested(column.type):
+        return values
+    return [seen_by_user(value, column.type) for value in values]
+
+
+class _Made:
+    """What all tasks of a run have made."""
+
+    def __init__(self, call: ProcessorCall) -> None:
+        self._call = call
+        self._values: list[Any] = []
+        self._parts: list[int] = []
+        self._times: list[int] = []
+        self._causes: list[int] = []
+        self._remembered: list[tuple[int, int, list[int]]] = []
+        self._changes: dict[str, list[tuple[int, Any, Any]]] = {s.name: [] for s in call.stores}
+
+    def add(self, part: int, forwarded: Forwarded, start: int) -> None:
+        """Rows of a task, whose first record of the run is number `start`."""
+        self._values += forwarded.values
+        self._parts += [part] * len(forwarded.causes)
+        self._times += forwarded.times_ms
+        self._causes += [start + cause for cause in forwarded.causes]
+
+    def changed(self, part: int, instance: TaskProcessor) -> None:
+        """The state of a task after its rows."""
+        times = instance.times
+        self._remembered.append((part, times.stream_ms, list(times.due_ms)))
+        for name, store in instance.context.stores.items():
+            self._changes[name] += [(part, key, value) for key, value in store.changes()]
+
+    def relations(self, rows: pa.Table) -> dict[str, pa.Table]:
+        """All relations by name."""
+        call = self._call
+        made = {call.target: self._output(rows), call.times_new: self._times_table()}
+        return made | {s.changes: _changes_table(s, self._changes[s.name]) for s in call.stores}
+
+    def _output(self, rows: pa.Table) -> pa.Table:
+        count, schema = len(self._parts), self._call.node.schema
+        cause = rows.take(pa.array(self._causes, pa.int64()))
+        output = self._call.node.processor.output
+        columns = [
+            _column(self._values[number :: len(output)], column.type)
+            for number, column in enumerate(output)
+        ]
+        times = pa.array(self._times, pa.int64())
+        columns += [times] * (len(schema.columns) - len(columns))
+        columns += [pa.array(self._parts, pa.int32()), pa.array(range(count), pa.int64()), times]
+        columns.append(pa.array(np.ones(count, np.int8)))
+        columns += [cause[name] for name in (*self._call.carried, ORIGIN)]
+        names = [*physical_names(schema.names), PART, SEQ, ROWTIME, DIFF]
+        return pa.Table.from_arrays(columns, names=[*names, *self._call.carried, ORIGIN])
+
+    def _times_table(self) -> pa.Table:
+        parts, streams, due = zip(*self._remembered, strict=True) if self._remembered else ((),) * 3
+        columns = [
+            pa.array(parts, pa.int32()),
+            pa.array(streams, pa.int64()),
+            pa.array(due, pa.list_(pa.int64())),
+            pa.array([False] * len(parts), pa.bool_()),
+        ]
+        return pa.Table.from_arrays(columns, names=[PART, STREAM_TIME, DUE, DELETED])
+
+
+def _changes_table(store: StoreTable, changes: Sequence[tuple[int, Any, Any]]) -> pa.Table:
+    columns = [
+        pa.array([part for part, _, _ in changes], pa.int32()),
+        _column([key for _, key, _ in changes], store.key),
+        _column([value for _, _, value in changes], store.value),
+        pa.array([value is None for _, _, value in changes], pa.bool_()),
+    ]
+    return pa.Table.from_arrays(columns, names=[PART, KEY, VALUE, DELETED])
+
+
+def _column(values: Iterable[Any], kind: SqlType) -> pa.Array:
+    if isinstance(kind, Array | Map | Struct):
+        values = (kept_by_arrow(value, kind) for value in values)
+    return pa.array(list(values), arrow_type(kind))
+
+
+@dataclass(frozen=True, slots=True)
+class _TableRows:
+    """The `StoredRows` of a store and task."""
+
+    session: Session
+    store: StoreTable
+    part: int
+
+    def get(self, keys: Sequence[Any]) -> Mapping[Any, Any]:
+        """See `StoredRows`."""
+        wanted = pa.table({KEY: _column(keys, self.store.key)})
+        name = f"{self.store.table}_keys"
+        self.session.views.show(name, wanted)
+        text = (
+            f"SELECT s.{KEY}, s.{VALUE} FROM {quoted(self.store.table)} s"
+            f" SEMI JOIN {quoted(name)} k ON s.{KEY} = k.{KEY}"
+            f" WHERE s.{quoted(PART)} = {self.part}"
+        )
+        return dict(_pairs(self.session.views.query(text, few=len(keys) <= 1_000)))
+
+    def range(self, start: Any, end: Any) -> Iterator[tuple[Any, Any]]:
+        """See `StoredRows`."""
+        past = ">="
+        while True:
+            bounds = [(past, start), ("<", end)]
+            given = [(operator, key) for operator, key in bounds if key is not None]
+            where = "".join(f" AND {KEY} {operator} ?" for operator, _ in given)
+            text = (
+                f"SELECT {KEY}, {VALUE} FROM {quoted(self.store.table)}"
+                f" WHERE {quoted(PART)} = {self.part}{where} ORDER BY {KEY} LIMIT {_PAGE}"
+            )
+            keys = [key for _, key in given]
+            page: pa.Table = self.session.connection.sql(text, params=keys).to_arrow_table()
+            yield from _pairs(page)
+            if page.num_rows < _PAGE:
+                return
+            past, start = ">", _values(page[KEY])[-1]
+
+
+def _pairs(table: pa.Table) -> Iterator[tuple[Any, Any]]:
+    return zip(_values(table[KEY]), _values(table[VALUE]), strict=True)

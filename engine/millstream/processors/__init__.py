@@ -1,0 +1,1 @@
+"""Processors: operators that users write in Python, with state and schedules."""

@@ -1,0 +1,95 @@
+"""Makes an entry of the catalogue from the class of a processor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from millstream.functions.function import OutputColumn, ProcessorFunction
+from millstream.model.errors import StatementError
+from millstream.model.types import SqlType
+from millstream.plan.types import sql_type
+from millstream.processors.processor import Processor
+from millstream.processors.running import Output, TaskProcessor, Times
+from millstream.processors.stores import KeyValueStore
+from millstream_parser import parse, statements
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_ROLES = (statements.ColumnRole.KEY, statements.ColumnRole.VALUE)
+
+
+def processor(supplier: Callable[[], Processor], *, name: str | None = None) -> ProcessorFunction:
+    """A processor for statements: `PROCESS(source, 'name')`.
+
+    `supplier` is its class, or another function that makes a new instance for each task; `name` is
+    that of the class, unless given. Pass the result to `connect(functions=[…])` or
+    `Database.register`. An instance is made and initialised at once, to learn its output and its
+    stores; it gets no records. Raises StatementError for a class that cannot be used.
+    """
+    called = name or str(getattr(supplier, "__name__", ""))
+    if not _NAME.fullmatch(called):
+        raise StatementError(f"{called!r} cannot be the name of a processor", hint="Give a name.")
+    try:
+        instance = supplier()
+        if not isinstance(instance, Processor):
+            raise TypeError(f"{type(instance).__name__} is no millstream.Processor")
+        output = _columns(instance.output)
+        stores = _stores(instance, output)
+    except Exception as error:
+        raise StatementError(
+            f"Processor {called} cannot be registered: {type(error).__name__}: {error}"
+        ) from error
+    return ProcessorFunction(called.upper(), output, supplier, stores)
+
+
+def _columns(output: str) -> tuple[OutputColumn, ...]:
+    """The columns of the output, keys first."""
+    if not output:
+        raise ValueError('it declares no output, such as output = "id STRING KEY, n BIGINT"')
+    (statement,) = parse(f"CREATE STREAM made ({output});")
+    assert isinstance(statement, statements.CreateSource)
+    if any(element.role not in _ROLES for element in statement.elements):
+        raise ValueError(f"its output has a column that is no KEY and no value: {output}")
+    names = [element.name for element in statement.elements]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"its output has the column {twice} twice")
+    columns = (
+        OutputColumn(
+            element.name, sql_type(element.type, {}), element.role is statements.ColumnRole.KEY
+        )
+        for element in statement.elements
+    )
+    return tuple(sorted(columns, key=lambda column: not column.key))
+
+
+def _stores(
+    instance: Processor, output: Sequence[OutputColumn]
+) -> tuple[tuple[str, SqlType, SqlType], ...]:
+    kinds: dict[str, KeyValueStore] = {}
+
+    def declared(name: str, kind: KeyValueStore) -> _NoRows:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be the name of a store")
+        if name.casefold() in map(str.casefold, kinds):
+            raise ValueError(f"the names of stores differ by more than their case: '{name}'")
+        kinds[name] = kind
+        return _NoRows()
+
+    TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
+    return tuple((name, kind.key_type, kind.value_type) for name, kind in kinds.items())
+
+
+class _NoRows:
+    """The rows of a store before there is a task."""
+
+    def get(self, keys: Sequence[Any]) -> Mapping[Any, Any]:
+        """See `StoredRows`."""
+        del keys
+        return {}
+
+    def range(self, start: Any, end: Any) -> Iterator[tuple[Any, Any]]:
+        """See `StoredRows`."""
+        del start, end
+        return iter(())

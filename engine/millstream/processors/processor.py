@@ -1,0 +1,120 @@
+"""What users write: a `Processor` with its `init`, `process` and `close`, and what it is given."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+from millstream.processors.stores import KeyValueStore, Store
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_MS = dt.timedelta(milliseconds=1)
+
+
+def as_time(ms: int) -> dt.datetime:
+    """Milliseconds since 1970 as a time in UTC, without tzinfo. Raises OverflowError before the
+    year 1 and after 9999."""
+    return _EPOCH + dt.timedelta(milliseconds=ms)
+
+
+def as_ms(time: dt.datetime) -> int:
+    """The opposite of `as_time`; parts of a millisecond are cut off."""
+    return (time - _EPOCH) // _MS
+
+
+class Record:
+    """One record of the input. `key`: the value of the key column, a tuple of several, or None;
+    `value`: the other columns by name."""
+
+    __slots__ = ("key", "partition", "timestamp_ms", "value")
+
+    def __init__(self, key: Any, value: dict[str, Any], timestamp_ms: int, partition: int) -> None:
+        self.key = key
+        self.value = value
+        self.timestamp_ms = timestamp_ms
+        """Its event time in milliseconds since 1970."""
+        self.partition = partition
+        """The partition of the task."""
+
+    @property
+    def timestamp(self) -> dt.datetime:
+        """Its event time, in UTC."""
+        return as_time(self.timestamp_ms)
+
+    def __repr__(self) -> str:
+        return f"Record({self.key!r}, {self.value!r}, {self.timestamp_ms})"
+
+
+class TimeKind(Enum):
+    """The clock of a schedule."""
+
+    STREAM_TIME = "STREAM_TIME"
+    """The greatest event time of the records that the task has processed."""
+
+
+STREAM_TIME = TimeKind.STREAM_TIME
+Punctuate = Callable[[dt.datetime], None]
+
+
+class Schedule(Protocol):
+    """A schedule of a processor."""
+
+    def cancel(self) -> None:
+        """Call the function no more."""
+
+
+class ProcessorContext(Protocol):
+    """What a processor is given in `init`, and can use until `close`."""
+
+    @property
+    def partition(self) -> int:
+        """The partition of the task."""
+
+    @property
+    def stream_time(self) -> dt.datetime | None:
+        """The greatest event time of the task's records; None before the first one."""
+
+    def store(self, name: str, kind: KeyValueStore) -> Store:
+        """A store of this task. Only `init` may call this, with the same stores each time."""
+
+    def schedule(self, interval: dt.timedelta, kind: TimeKind, punctuate: Punctuate) -> Schedule:
+        """Call a function with the time each time `interval` has passed; the first time, so long
+        after the first record. If more than one interval has passed at once, it is called once.
+        Only `init` may call this."""
+
+    def forward(
+        self, key: Any, value: Mapping[str, Any], *, timestamp: dt.datetime | None = None
+    ) -> None:
+        """Emit a row of the output: key and value as in `Record`; a column that is not in `value`
+        is NULL. `timestamp`: by default that of the record, or the time of the schedule."""
+
+
+class Processor:
+    """A processor: one instance for each task. Subclasses declare the columns of their `output`,
+    as in CREATE STREAM, and process records.
+
+    ```python
+    class Silence(millstream.Processor):
+        output = "device STRING KEY, seen TIMESTAMP"
+
+        def init(self, context): ...
+        def process(self, record): ...
+    ```
+    State belongs in stores: an instance is created anew, from what is committed, after a failure or
+    when its task moves, so what it keeps in attributes may be lost. `init` is called once more, for
+    an instance that processes nothing, to learn which stores there are.
+    """
+
+    output: str = ""
+
+    def init(self, context: ProcessorContext) -> None:
+        """Called before the first record."""
+
+    def process(self, record: Record) -> None:
+        """Called for each record of the task, in the order of event time."""
+        raise NotImplementedError(f"{type(self).__name__} has no method process")
+
+    def close(self) -> None:
+        """Called when the task is given up. Nothing can be forwarded or stored any more."""

@@ -1,0 +1,261 @@
+"""Runs the instance of a processor for one task, a batch of records at a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from millstream.functions.function import OutputColumn
+from millstream.processors.processor import (
+    Processor,
+    Punctuate,
+    Record,
+    TimeKind,
+    as_ms,
+    as_time,
+)
+from millstream.processors.stores import KeyValueStore, Store, StoredRows
+from millstream.processors.values import accept
+
+_BEFORE = -(1 << 63)
+_NEVER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """Rows of the output: their values row by row in one list, which is no work for the garbage
+    collector; of each its time, and the number of the record in its batch that caused it."""
+
+    values: list[Any] = field(default_factory=list)
+    times_ms: list[int] = field(default_factory=list)
+    causes: list[int] = field(default_factory=list)
+
+
+class Output:
+    """The columns of the output, keys first."""
+
+    def __init__(self, columns: Sequence[OutputColumn]) -> None:
+        self._names = [column.name for column in columns]
+        self._accept = [accept(column.type) for column in columns]
+        self._keys = sum(column.key for column in columns)
+        self._values = dict.fromkeys(self._names[self._keys :])
+
+    def row(self, key: Any, value: Mapping[str, Any]) -> list[Any]:
+        """The values of a row; raises ValueError or TypeError for those that are not accepted."""
+        keys = key if self._keys > 1 else (key,)
+        if not self._keys:
+            if key is not None:
+                raise ValueError("the output has no key column: forward None as the key")
+            keys = ()
+        elif len(keys) != self._keys:
+            raise ValueError(f"the output has {self._keys} key columns, not {len(keys)}")
+        if not value.keys() <= self._values.keys():
+            unknown = next(name for name in value if name not in self._values)
+            listed = ", ".join(self._values) or "none"
+            raise ValueError(f"the output has no value column {unknown!r}; it has: {listed}")
+        made: list[Any] = []
+        try:
+            for take, one in zip(self._accept, (*keys, *map(value.get, self._values)), strict=True):
+                made.append(take(one))
+        except ValueError as error:
+            raise ValueError(f"column {self._names[len(made)]}: {error}") from None
+        return made
+
+
+@dataclass(slots=True)
+class StreamSchedule:
+    """A schedule in stream time; `due_ms` is None before the first record."""
+
+    interval_ms: int
+    punctuate: Punctuate
+    due_ms: int | None = None
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        """See `Schedule`."""
+        self.cancelled = True
+
+    def begin(self, now: int) -> None:
+        """The first record has arrived."""
+        if self.due_ms is None:
+            self.due_ms = now + self.interval_ms
+
+    def passed(self, now: int) -> None:
+        """It was called at this time: the next time is the first later one of its rhythm."""
+        assert self.due_ms is not None
+        missed = (now - self.due_ms) // self.interval_ms
+        self.due_ms += (missed + 1) * self.interval_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What a task remembers of time: stream time, and when each schedule is due, in the order in
+    which `init` made them."""
+
+    stream_ms: int = _BEFORE
+    due_ms: tuple[int, ...] = ()
+
+
+class ProcessorError(Exception):
+    """User code has raised an exception, which is the cause. `place`: the number of the record in
+    its batch."""
+
+    def __init__(self, place: int, method: str) -> None:
+        super().__init__(method)
+        self.place = place
+        self.method = method
+
+
+@dataclass(slots=True)
+class Context:
+    """The `ProcessorContext` of one task."""
+
+    partition: int
+    output: Output
+    open_store: Callable[[str, KeyValueStore], Store]
+    stores: dict[str, Store] = field(default_factory=dict)
+    schedules: list[StreamSchedule] = field(default_factory=list)
+    forwarded: Forwarded = field(default_factory=Forwarded)
+    stream_ms: int = _BEFORE
+    now_ms: int = _BEFORE
+    """The time of what is forwarded without one."""
+    cause: int = 0
+    initialised: bool = False
+
+    @property
+    def stream_time(self) -> dt.datetime | None:
+        """See `ProcessorContext`."""
+        return None if self.stream_ms == _BEFORE else as_time(self.stream_ms)
+
+    def store(self, name: str, kind: KeyValueStore) -> Store:
+        """See `ProcessorContext`."""
+        self._in_init("store")
+        if name in self.stores:
+            raise ValueError(f"there is a store '{name}' already")
+        self.stores[name] = self.open_store(name, kind)
+        return self.stores[name]
+
+    def schedule(
+        self, interval: dt.timedelta, kind: TimeKind, punctuate: Punctuate
+    ) -> StreamSchedule:
+        """See `ProcessorContext`."""
+        self._in_init("schedule")
+        if not isinstance(kind, TimeKind):
+            raise TypeError(f"{kind!r} is no kind of time: STREAM_TIME is")
+        milliseconds = interval // dt.timedelta(milliseconds=1)
+        if milliseconds < 1:
+            raise ValueError(f"an interval takes a millisecond or more, not {interval}")
+        made = StreamSchedule(milliseconds, punctuate)
+        self.schedules.append(made)
+        return made
+
+    def forward(
+        self, key: Any, value: Mapping[str, Any], *, timestamp: dt.datetime | None = None
+    ) -> None:
+        """See `ProcessorContext`."""
+        if self.now_ms == _BEFORE:
+            raise RuntimeError("forward is for process and for schedules, not for init and close")
+        at = self.now_ms if timestamp is None else as_ms(timestamp)
+        self.forwarded.values.extend(self.output.row(key, value))
+        self.forwarded.times_ms.append(at)
+        self.forwarded.causes.append(self.cause)
+
+    def _in_init(self, method: str) -> None:
+        if self.initialised:
+            raise RuntimeError(f"only init may call {method}")
+
+
+class TaskProcessor:
+    """The instance for one task."""
+
+    def __init__(
+        self,
+        supplier: Callable[[], Processor],
+        partition: int,
+        rows: Callable[[str, KeyValueStore], StoredRows],
+        output: Output,
+        times: Times,
+    ) -> None:
+        """`rows`: what a store held when the task was opened; `times`: what was remembered."""
+
+        def store(name: str, kind: KeyValueStore) -> Store:
+            return Store(name, kind, rows(name, kind))
+
+        self.context = Context(partition, output, store)
+        self.processor = supplier()
+        self.processor.init(self.context)
+        self.context.initialised = True
+        self.context.stream_ms = times.stream_ms
+        for schedule, due in zip(self.context.schedules, times.due_ms, strict=False):
+            schedule.due_ms = due
+        if times.stream_ms != _BEFORE:
+            # A schedule that `init` makes since lately begins where the task is.
+            for schedule in self.context.schedules[len(times.due_ms) :]:
+                schedule.begin(times.stream_ms)
+        self._next = self._earliest()
+
+    @property
+    def times(self) -> Times:
+        """What has to be remembered."""
+        if self.context.stream_ms == _BEFORE:
+            return Times()
+        return Times(self.context.stream_ms, tuple(map(self._due, self.context.schedules)))
+
+    def run(self, records: Iterable[Record], keys: Sequence[Any]) -> Forwarded:
+        """Process the records of a batch, which have these keys; the rows that were forwarded.
+        Raises ProcessorError; the caller gives this instance up then, and all that it has
+        changed."""
+        context, process = self.context, self.processor.process
+        for store in context.stores.values():
+            store.expect(keys)
+        for place, record in enumerate(records):
+            context.cause, now = place, record.timestamp_ms
+            context.now_ms = now
+            try:
+                process(record)
+            except Exception as error:
+                raise ProcessorError(place, "process") from error
+            if now > context.stream_ms:
+                self._advance(now)
+        context.now_ms = _BEFORE
+        forwarded, context.forwarded = context.forwarded, Forwarded()
+        return forwarded
+
+    def close(self) -> None:
+        """Call the processor's `close`."""
+        self.context.now_ms = _BEFORE
+        self.processor.close()
+
+    def _advance(self, now: int) -> None:
+        context = self.context
+        if context.stream_ms == _BEFORE:
+            for schedule in context.schedules:
+                schedule.begin(now)
+            self._next = self._earliest()
+        context.stream_ms = context.now_ms = now
+        if now >= self._next:
+            self._punctuate(now)
+
+    def _punctuate(self, now: int) -> None:
+        """Call the schedules that are due: those due first come first, and those of one time in the
+        order in which they were made."""
+        while True:
+            due = [s for s in self.context.schedules if self._due(s) <= now]
+            if not due:
+                break
+            schedule = min(due, key=self._due)
+            try:
+                schedule.punctuate(as_time(now))
+            except Exception as error:
+                raise ProcessorError(self.context.cause, "punctuate") from error
+            schedule.passed(now)
+        self._next = self._earliest()
+
+    def _earliest(self) -> int:
+        return min(map(self._due, self.context.schedules), default=_NEVER)
+
+    @staticmethod
+    def _due(schedule: StreamSchedule) -> int:
+        return _NEVER if schedule.cancelled or schedule.due_ms is None else schedule.due_ms
