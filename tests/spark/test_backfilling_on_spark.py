@@ -17,6 +17,7 @@ from tests.patience import until
 from tests.spark.java import QUICK, missing
 from tests.unit.conftest import EARLIEST, ORDERS
 from tests.unit.queries.test_backfilling import COUNTS, PEOPLE, fill
+from tests.unit.service.test_processors_filled import Running
 
 FILLED = COUNTS.replace("duckdb", "spark")
 ROWS = [("i0", 5, 30.0), ("i1", 5, 35.0), ("i2", 5, 40.0)]
@@ -41,6 +42,20 @@ def test_it_goes_on_as_if_it_had_met_every_record(db: Database) -> None:
     db.wait()
     assert sorted(db.execute("SELECT item, n, total FROM o;")) == ROWS
     assert not [status.error for status in db.engine.statuses() if status.error]
+
+
+def test_a_processor_goes_on_as_if_it_had_met_every_record(db: Database) -> None:
+    db.register(millstream.processor(Running))
+    db.execute("CREATE STREAM live AS SELECT * FROM PROCESS(orders, 'Running');")
+    db.execute(
+        "CREATE STREAM o WITH (BACKFILL='spark') AS SELECT * FROM PROCESS(orders, 'Running');"
+    )
+    fill(db, 12, 30)
+    db.wait()
+    assert not [status.error for status in db.engine.statuses() if status.error]
+    live = sorted(db.execute("SELECT customer, n, total FROM live;"))
+    assert sorted(db.execute("SELECT customer, n, total FROM o;")) == live
+    assert -1 in {n for _, n, _ in live}
 
 
 def endless(value: str) -> str:
