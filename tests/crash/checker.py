@@ -19,6 +19,7 @@ from pathlib import Path
 
 import duckdb
 
+TICK_MS = 20
 Record = tuple[str, dict[str, int]]
 """(key, value without case in its names)"""
 
@@ -30,6 +31,7 @@ class Found:
         self.problems: list[str] = []
         self.topics: dict[str, dict[int, list[Record]]] = {}
         self.positions: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
+        self.times: dict[tuple[str, int], list[int]] = defaultdict(list)
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "copy.db"
             shutil.copy(path, copy)
@@ -50,7 +52,7 @@ class Found:
             ).fetchall()
             for (table,) in tables:
                 rows = connection.execute(
-                    f"SELECT part, off, key, value FROM {table} ORDER BY off"
+                    f"SELECT part, off, key, value, ts FROM {table} ORDER BY off"
                 ).fetchall()
                 self._add(name, rows)
         for group, topic, part, position in connection.execute(
@@ -60,12 +62,13 @@ class Found:
                 self.problems.append(f"group {group} has two positions on {topic}-{part}")
             self.positions[group][topic, part] = position
 
-    def _add(self, topic: str, rows: list[tuple[int, int, bytes, bytes]]) -> None:
-        for part, off, key, value in rows:
+    def _add(self, topic: str, rows: list[tuple[int, int, bytes, bytes, int]]) -> None:
+        for part, off, key, value, time in rows:
             records = self.topics[topic][part]
             if off != len(records):
                 self.problems.append(f"{topic}-{part}: offset {off} where {len(records)} should be")
             records.append((_text(key), _value(value)))
+            self.times[topic, part].append(time)
 
     def everything(self, topic: str) -> list[tuple[int, list[Record]]]:
         return sorted(self.topics.get(topic, {}).items())
@@ -147,6 +150,43 @@ def check_counts(found: Found, complete: bool) -> list[str]:
     return problems
 
 
+def check_counted(found: Found, complete: bool) -> list[str]:
+    """The rows of each key in `counted` are what a processor makes of the rows of one task, or the
+    first of them: count and sum after each row, and, each 20 ms of stream time, under a key of the
+    task, how often that was so far with the number of its rows."""
+    expected: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for partition, records in found.everything("numbers"):
+        sums: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        stream = due = ticks = 0
+        times = found.times["numbers", partition]
+        for number, ((key, value), time) in enumerate(zip(records, times, strict=True)):
+            count, total = sums[key]
+            sums[key] = count + 1, total + value.get("N", 0)
+            expected[key].append(sums[key])
+            due = due or time + TICK_MS
+            stream = max(stream, time)
+            if stream >= due:
+                ticks += 1
+                due += ((stream - due) // TICK_MS + 1) * TICK_MS
+                expected[f"tick-{partition}"].append((ticks, number + 1))
+    got: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for _, records in found.everything("counted"):
+        for key, value in records:
+            got[key].append((value.get("C", -1), value.get("S", -1)))
+    problems = []
+    for key in sorted(expected.keys() | got.keys()):
+        wanted = expected[key] if complete else expected[key][: len(got[key])]
+        if got[key] != wanted:
+            at = next(
+                (i for i, (a, b) in enumerate(zip(got[key], wanted, strict=False)) if a != b), -1
+            )
+            problems.append(
+                f"counted: {key} has {len(got[key])} rows where {len(wanted)} should be, first"
+                f" difference at {at}"
+            )
+    return problems
+
+
 def check_replaced(found: Found, complete: bool) -> list[str]:
     """Each change of `counts` is the count and sum of a prefix of its key's rows, of all or of the
     even ones; the last changes of all keys are of the same."""
@@ -186,6 +226,8 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
     else:
         problems += check_copies(found, None, 3, complete)
         problems += check_counts(found, complete)
+        if kind == "processor":
+            problems += check_counted(found, complete)
     sizes = {
         name: sum(len(records) for records in partitions.values())
         for name, partitions in sorted(found.topics.items())
@@ -195,7 +237,7 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    kinds = ("log", "engine", "backfill", "spark", "replace", "pipeline")
+    kinds = ("log", "engine", "processor", "backfill", "spark", "replace", "pipeline")
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("path", type=Path)
     parser.add_argument("--acked", type=int, default=-1)

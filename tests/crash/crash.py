@@ -25,7 +25,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 START_SECONDS = 60
 OPENING_SECONDS = 0.5
-ACKNOWLEDGEMENTS = {"log": 20, "engine": 12, "backfill": 40, "replace": 120, "pipeline": 40}
+ACKNOWLEDGEMENTS = {
+    "log": 20,
+    "engine": 12,
+    "processor": 40,
+    "backfill": 40,
+    "replace": 120,
+    "pipeline": 40,
+}
 """The most acknowledgements to wait for before a kill: counted, not timed, so that a busy machine
 does not kill idle processes."""
 

@@ -19,6 +19,8 @@ CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position B
 """
 Rows = Sequence[tuple[int, str, str]]
 """(offset, key, value)"""
+STEP_MS = 15
+"""Between two records."""
 NUMBERS = [(i, "k", f'{{"N":{i}}}') for i in range(4)]
 COUNTS = [(i, "k", f'{{"C":{i + 1},"S":{i * (i + 1) // 2}}}') for i in range(4)]
 
@@ -32,12 +34,12 @@ def forge(folder: Path, topics: dict[str, Rows], position: int | None = None) ->
             connection.execute("INSERT INTO log.segments VALUES (?, 0)", [number])
             table = f"log.records_{number}_0"
             connection.execute(
-                f"CREATE TABLE {table} (part INTEGER, off BIGINT, key BLOB, value BLOB)"
+                f"CREATE TABLE {table} (part INTEGER, off BIGINT, ts BIGINT, key BLOB, value BLOB)"
             )
             for offset, key, value in rows:
                 connection.execute(
-                    f"INSERT INTO {table} VALUES (0, ?, ?, ?)",
-                    [offset, key.encode(), value.encode()],
+                    f"INSERT INTO {table} VALUES (0, ?, ?, ?, ?)",
+                    [offset, STEP_MS * offset, key.encode(), value.encode()],
                 )
         if position is not None:
             connection.execute(
@@ -92,4 +94,31 @@ def test_forged_counts_are_flagged(
     assert check("engine", true, 3, True)[0] == []
     true.unlink()
     problems, _ = check("engine", forge(tmp_path, {**topics, "counts": counts}), 3, complete)
+    assert any(message in problem for problem in problems), problems
+
+
+COUNTED = [*COUNTS, *((i + 4, "tick-0", f'{{"C":{i + 1},"S":{n}}}') for i, n in enumerate((3, 4)))]
+"""Ticks are due at 20 and 40 ms: records at 30 and 45 ms reach them."""
+
+
+@pytest.mark.parametrize(
+    ("counted", "complete", "message"),
+    [
+        (COUNTED[:5], True, "tick-0 has 1 rows where 2 should be"),
+        ([*COUNTED[:3], (3, *COUNTED[4][1:])], True, "k has 3 rows where 4 should be"),
+        ([*COUNTED, (6, *COUNTED[0][1:])], False, "k has 5 rows where 4 should be"),
+        ([(0, *COUNTED[1][1:])], False, "k has 1 rows where 1 should be, first difference at 0"),
+        ([(0, "tick-0", '{"C":1,"S":2}')], False, "tick-0 has 1 rows where 1 should be"),
+        ([(0, "tick-1", '{"C":1,"S":1}')], False, "tick-1 has 1 rows where 0 should be"),
+    ],
+)
+def test_forged_rows_of_a_processor_are_flagged(
+    tmp_path: Path, counted: Rows, complete: bool, message: str
+) -> None:
+    copies = [(i, *NUMBERS[n][1:]) for i, n in enumerate((1, 2))]
+    topics = {"numbers": NUMBERS, "copies": copies, "counts": COUNTS}
+    true = forge(tmp_path, {**topics, "counted": COUNTED})
+    assert check("processor", true, 3, True)[0] == []
+    true.unlink()
+    problems, _ = check("processor", forge(tmp_path, {**topics, "counted": counted}), 3, complete)
     assert any(message in problem for problem in problems), problems

@@ -17,6 +17,7 @@ IMPORTED = (
     "tests.crash.workload",
     "millstream",
     "millstream.pipeline.pipeline",
+    "tests.crash.ticking",
     "tests.spark.java",
 )
 

@@ -2,7 +2,8 @@
 
     python -m tests.crash.workload KIND PATH [--finish]
 
-KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `backfill` (a
+KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `processor` (the
+same, and a processor with stores and a schedule), `backfill` (a
 table that is made with back-fill and dropped, again and again, while rows come), `spark` (the same,
 the past computed on Spark), `replace` (a table that is made anew with back-fill, of all rows or of
 the even ones in turn), or `pipeline` (the queries of `engine`, processed in epochs while rows
@@ -21,7 +22,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -97,13 +98,19 @@ def work_on_log(path: str, finish: bool) -> None:
         say(f"acked {number - 1}")
 
 
-def work_on_engine(path: str, finish: bool) -> None:
-    """Insert numbered rows into a stream that a filter and a count read."""
+def work_on_engine(
+    path: str,
+    finish: bool,
+    more: Sequence[str] = (),
+    functions: Sequence[millstream.UserFunction] = (),
+) -> None:
+    """Insert numbered rows into a stream that a filter, a count and `more` read."""
     import millstream
 
-    db = millstream.connect(path, properties=_PROPERTIES)
-    if not any(topic.name == "counts" for topic in db.engine.log.topics()):
-        for sql in _DEFINITIONS:
+    db = millstream.connect(path, properties=_PROPERTIES, functions=functions)
+    definitions = (*_DEFINITIONS, *more)
+    if len(db.engine.catalog.sources) <= len(definitions):
+        for sql in definitions:
             try:
                 db.execute(sql)
             except millstream.ConflictError:
@@ -116,6 +123,14 @@ def work_on_engine(path: str, finish: bool) -> None:
         db.close()
         return
     insert(db, lambda: None)
+
+
+def work_on_processor(path: str, finish: bool) -> None:
+    """The same, with a processor."""
+    import millstream
+    from tests.crash.ticking import SQL, Ticking
+
+    work_on_engine(path, finish, [SQL], [millstream.processor(Ticking)])
 
 
 def insert(
@@ -277,6 +292,7 @@ def main() -> None:
     works: dict[str, Callable[[str, bool], None]] = {
         "log": work_on_log,
         "engine": work_on_engine,
+        "processor": work_on_processor,
         "backfill": work_on_backfill,
         "spark": work_on_spark,
         "replace": work_on_replacing,
