@@ -141,14 +141,27 @@ def test_the_methods_of_chains_are_documented() -> None:
 
 def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
     page = (DOCS / "processors.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, batches = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (printed,) = re.findall(r"```\n(\[.*?)```", page, re.DOTALL)
     out = io.StringIO()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(out):
         exec(compile(code, "processors.md", "exec"), names)
-    names["db"].close()
     assert out.getvalue() == printed
+    exec(
+        compile(f"import numpy as np\nimport pyarrow as pa\n{batches}", "processors.md", "exec"),
+        names,
+    )
+    with names["db"] as db:
+        db.register(millstream.processor(names["Scored"]))
+        db.execute("""
+            CREATE STREAM payments (id BIGINT KEY, amount DOUBLE)
+              WITH (KAFKA_TOPIC='payments', PARTITIONS=1, VALUE_FORMAT='JSON');
+            CREATE STREAM scored AS SELECT * FROM PROCESS(payments, 'Scored');
+        """)
+        db.insert("payments", [(1, 0.0), (2, 1e9)])
+        db.wait()
+        assert list(db.execute("SELECT * FROM scored")) == [(1, 0.0), (2, 1.0)]
 
 
 OF_THE_EXECUTOR = ("rows", "name", "changes", "expect", "forget")
@@ -157,7 +170,9 @@ OF_THE_EXECUTOR = ("rows", "name", "changes", "expect", "forget")
 
 def test_what_processors_are_given_is_documented() -> None:
     page = (DOCS / "processors.md").read_text(encoding="utf-8")
-    for kind in (millstream.Processor, millstream.ProcessorContext, Store, millstream.Record):
+    contexts = (millstream.ProcessorContext, millstream.BatchContext)
+    classes = (millstream.Processor, millstream.BatchProcessor, millstream.Record)
+    for kind in (*contexts, *classes, Store):
         for name, _ in inspect.getmembers(kind):
             if not name.startswith("_") and name not in OF_THE_EXECUTOR:
                 assert re.search(rf"\b{name}\b", page), f"{kind.__name__}.{name}"

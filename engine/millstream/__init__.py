@@ -28,6 +28,7 @@ from millstream.model.errors import (
 )
 from millstream.model.listener import InternalListener
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.processors.batches import BatchContext, BatchProcessor
 from millstream.processors.definition import processor
 from millstream.processors.processor import (
     STREAM_TIME,
@@ -47,6 +48,8 @@ __all__ = [
     "STREAM_TIME",
     "AggregatedKTable",
     "Appender",
+    "BatchContext",
+    "BatchProcessor",
     "ConflictError",
     "CorruptionError",
     "Database",

@@ -1,7 +1,8 @@
 """What a processor costs: `python -m tests.bench.processing [RECORDS]`.
 
 Records of 4,000 keys in four partitions of a file go through a processor that only forwards, one
-that counts each key in a store, and the same as SQL: a projection, and a count. The figures are
+that does so by batches, one that counts each key in a store, and the same as SQL: a projection, and
+a count. The figures are
 records per second of CPU time, all threads of the process counted together, from the statement to
 the last commit; the best of three.
 """
@@ -15,8 +16,17 @@ import tempfile
 import time
 from pathlib import Path
 
+import pyarrow as pa
+
 import millstream
-from millstream import KeyValueStore, Processor, ProcessorContext, Record
+from millstream import (
+    BatchContext,
+    BatchProcessor,
+    KeyValueStore,
+    Processor,
+    ProcessorContext,
+    Record,
+)
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 
@@ -32,6 +42,7 @@ SOURCE = (
 QUERIES = {
     "SQL, forward": "CREATE STREAM o AS SELECT auction, price FROM bid;",
     "processor, forward": "CREATE STREAM o AS SELECT * FROM PROCESS(bid, 'Forwarding');",
+    "batch processor, forward": "CREATE STREAM o AS SELECT * FROM PROCESS(bid, 'Batches');",
     "SQL, count": "CREATE TABLE o AS SELECT auction, COUNT(*) AS n FROM bid GROUP BY auction;",
     "processor, count in a store": "CREATE STREAM o AS SELECT * FROM PROCESS(bid, 'Counting');",
 }
@@ -45,6 +56,16 @@ class Forwarding(Processor):
 
     def process(self, record: Record) -> None:
         self._context.forward(record.key, {"PRICE": record.value["PRICE"]})
+
+
+class Batches(BatchProcessor):
+    output = "auction BIGINT KEY, price BIGINT"
+
+    def init(self, context: BatchContext) -> None:
+        self._context = context
+
+    def process(self, batch: pa.RecordBatch) -> None:
+        self._context.forward(batch.select(["AUCTION", "PRICE"]))
 
 
 class Counting(Processor):
@@ -81,7 +102,7 @@ def append(database: millstream.Database, records: int) -> None:
 
 def measure(sql: str, records: int) -> float:
     """The records per second of CPU time."""
-    functions = [millstream.processor(Forwarding), millstream.processor(Counting)]
+    functions = [millstream.processor(each) for each in (Forwarding, Batches, Counting)]
     with (
         tempfile.TemporaryDirectory() as folder,
         millstream.connect(

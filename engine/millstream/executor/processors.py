@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice, repeat
+from itertools import islice, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,10 @@ from millstream.model.schema import Role, Schema
 from millstream.model.types import Array, Map, SqlType, Struct
 from millstream.operators.process import DUE, KEY, STREAM_TIME, VALUE
 from millstream.operators.program import ProcessorCall, StoreTable
+from millstream.processors import batches
+from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
 from millstream.processors.processor import Record
-from millstream.processors.running import Forwarded, Output, ProcessorError, TaskProcessor, Times
+from millstream.processors.running import Output, ProcessorError, TaskProcessor, Times
 from millstream.processors.stores import KeyValueStore
 from millstream.state.store import Session
 from millstream.state.tables import DELETED, quoted
@@ -31,6 +33,7 @@ from millstream.state.tables import DELETED, quoted
 ORIGIN = "$origin"
 _PAGE = 10_000
 """The rows that a range reads at a time."""
+_Instance = TaskProcessor | TaskBatches
 _LOG = logging.getLogger("millstream.processors")
 
 
@@ -50,7 +53,7 @@ class Processors:
     """The instances of some tasks, by the program's relation and the partition."""
 
     session: Session
-    _open: dict[tuple[str, int], TaskProcessor] = field(default_factory=dict)
+    _open: dict[tuple[str, int], _Instance] = field(default_factory=dict)
 
     def forget(self, part: int | None = None) -> None:
         """Give up the instances of a task, or all, because a run failed or the task leaves."""
@@ -64,24 +67,23 @@ class Processors:
     def run(self, call: ProcessorCall, rows: pa.Table) -> dict[str, pa.Table]:
         """The relations that a step makes of its source's rows. Raises ProcessingError."""
         made = _Made(call)
-        keys, records = _records(call.node.input.schema, rows)
-        parts = rows[PART].to_pylist()
-        start = 0
-        for part, group in groupby(parts):
-            end = start + sum(1 for _ in group)
+        given = _Given(call, rows)
+        for part, start, end in _tasks(rows):
             instance = self._opened(call, part)
             try:
-                forwarded = instance.run(islice(records, end - start), keys[start:end])
+                match instance:
+                    case TaskProcessor():
+                        made.add(part, given.records_through(instance, start, end), start)
+                    case TaskBatches():
+                        made.add(part, given.batch_through(instance, start, end), start)
             except ProcessorError as error:
                 seq = rows[ORIGIN][start + error.place].as_py()
                 where = f"{call.node.processor.name}.{error.method}"
                 raise ProcessingError(part, seq, where) from error.__cause__
-            made.add(part, forwarded, start)
             made.changed(part, instance)
-            start = end
         return made.relations(rows)
 
-    def _opened(self, call: ProcessorCall, part: int) -> TaskProcessor:
+    def _opened(self, call: ProcessorCall, part: int) -> _Instance:
         found = self._open.get((call.target, part))
         if found is None:
             tables = {store.name: store for store in call.stores}
@@ -90,8 +92,11 @@ class Processors:
                 return _TableRows(self.session, tables[name], part)
 
             processor, times = call.node.processor, self._times(call, part)
-            output = Output(processor.output)
-            found = TaskProcessor(processor.supplier, part, rows, output, times)
+            supplier, output = processor.supplier, processor.output
+            if processor.batches:
+                found = TaskBatches(supplier, part, rows, output, times)
+            else:
+                found = TaskProcessor(supplier, part, rows, Output(output), times)
             self._open[call.target, part] = found
         return found
 
@@ -103,27 +108,68 @@ class Processors:
         return Times(rows[0][0], tuple(rows[0][1])) if rows else Times()
 
 
-def _records(schema: Schema, rows: pa.Table) -> tuple[list[Any], Iterator[Record]]:
-    """The keys, and the records one after another: many at a time are work for the garbage
-    collector."""
-    named = zip(schema.columns, physical_names(schema.names), strict=True)
-    columns = {column.name: _values(rows[name]) for column, name in named}
-    keys = [columns[column.name] for column in schema.key]
+def _tasks(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
+    """The tasks among rows that are in the order of tasks, and where the rows of each begin and
+    end."""
+    parts = rows[PART].to_numpy()
+    starts = np.flatnonzero(np.diff(parts, prepend=-1))
+    for start, end in pairwise((*starts.tolist(), len(parts))):
+        yield int(parts[start]), start, end
+
+
+class _Given:
+    """The rows of a run as processors get them."""
+
+    def __init__(self, call: ProcessorCall, rows: pa.Table) -> None:
+        schema = call.node.input.schema
+        named = zip(schema.columns, physical_names(schema.names), strict=True)
+        columns = {column.name: rows[name] for column, name in named}
+        self._output = call.node.processor.output
+        self._keys: list[Any] = [None] * rows.num_rows
+        if call.node.processor.batches:
+            table = pa.table({**columns, batches.ROWTIME: rows[ROWTIME]})
+            self._table = table.combine_chunks()
+            if call.stores:
+                self._keys = _keys(schema, {c.name: _values(columns[c.name]) for c in schema.key})
+        else:
+            values = {name: _values(column) for name, column in columns.items()}
+            if schema.key:
+                self._keys = _keys(schema, values)
+            self._records = _records(schema, values, self._keys, rows)
+
+    def records_through(
+        self, instance: TaskProcessor, start: int, end: int
+    ) -> Sequence[ForwardedBatch]:
+        """What a processor forwards for the next rows of its task."""
+        made = instance.run(islice(self._records, end - start), self._keys[start:end])
+        width = len(self._output)
+        columns = [_column(made.values[n::width], c.type) for n, c in enumerate(self._output)]
+        times = pa.array(made.times_ms, pa.int64())
+        return [ForwardedBatch(tuple(columns), times, np.array(made.causes, np.int64))]
+
+    def batch_through(
+        self, instance: TaskBatches, start: int, end: int
+    ) -> Sequence[ForwardedBatch]:
+        """The same, as one batch."""
+        (batch,) = self._table.slice(start, end - start).to_batches()
+        return instance.run(batch, self._keys[start:end])
+
+
+def _keys(schema: Schema, values: Mapping[str, list[Any]]) -> list[Any]:
+    keys = [values[column.name] for column in schema.key]
+    return keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+
+
+def _records(
+    schema: Schema, values: Mapping[str, list[Any]], keys: Sequence[Any], rows: pa.Table
+) -> Iterator[Record]:
+    """One after another: many at a time are work for the garbage collector."""
     names = tuple(c.name for c in schema.columns if c.role is not Role.KEY)
-    values = _rows([columns[name] for name in names], rows.num_rows)
-    count = rows.num_rows
-    key: list[Any]
-    match len(keys):
-        case 0:
-            key = [None] * count
-        case 1:
-            key = keys[0]
-        case _:
-            key = list(_rows(keys, count))
+    others = _rows([values[name] for name in names], rows.num_rows)
     times, parts = rows[ROWTIME].to_pylist(), rows[PART].to_pylist()
-    return key, (
-        Record(one, dict(zip(names, row, strict=True)), time, part)
-        for one, row, time, part in zip(key, values, times, parts, strict=True)
+    return (
+        Record(key, dict(zip(names, row, strict=True)), time, part)
+        for key, row, time, part in zip(keys, others, times, parts, strict=True)
     )
 
 
@@ -143,25 +189,26 @@ class _Made:
 
     def __init__(self, call: ProcessorCall) -> None:
         self._call = call
-        self._values: list[Any] = []
-        self._parts: list[int] = []
-        self._times: list[int] = []
-        self._causes: list[int] = []
+        self._chunks: list[Sequence[pa.Array]] = []
+        self._times: list[pa.Array] = []
+        self._parts: list[Integers] = []
+        self._causes: list[Integers] = []
         self._remembered: list[tuple[int, int, list[int]]] = []
         self._changes: dict[str, list[tuple[int, Any, Any]]] = {s.name: [] for s in call.stores}
 
-    def add(self, part: int, forwarded: Forwarded, start: int) -> None:
+    def add(self, part: int, forwarded: Sequence[ForwardedBatch], start: int) -> None:
         """Rows of a task, whose first record of the run is number `start`."""
-        self._values += forwarded.values
-        self._parts += [part] * len(forwarded.causes)
-        self._times += forwarded.times_ms
-        self._causes += [start + cause for cause in forwarded.causes]
+        for chunk in forwarded:
+            self._chunks.append(chunk.columns)
+            self._times.append(chunk.times_ms)
+            self._parts.append(np.full(len(chunk.causes), part, np.int32))
+            self._causes.append(start + chunk.causes)
 
-    def changed(self, part: int, instance: TaskProcessor) -> None:
+    def changed(self, part: int, instance: _Instance) -> None:
         """The state of a task after its rows."""
         times = instance.times
         self._remembered.append((part, times.stream_ms, list(times.due_ms)))
-        for name, store in instance.context.stores.items():
+        for name, store in instance.stores.named.items():
             self._changes[name] += [(part, key, value) for key, value in store.changes()]
 
     def relations(self, rows: pa.Table) -> dict[str, pa.Table]:
@@ -171,16 +218,18 @@ class _Made:
         return made | {s.changes: _changes_table(s, self._changes[s.name]) for s in call.stores}
 
     def _output(self, rows: pa.Table) -> pa.Table:
-        count, schema = len(self._parts), self._call.node.schema
-        cause = rows.take(pa.array(self._causes, pa.int64()))
+        schema = self._call.node.schema
+        causes = np.concatenate([np.empty(0, np.int64), *self._causes])
+        parts = np.concatenate([np.empty(0, np.int32), *self._parts])
+        cause, count = rows.take(pa.array(causes)), len(causes)
         output = self._call.node.processor.output
         columns = [
-            _column(self._values[number :: len(output)], column.type)
+            pa.chunked_array([chunk[number] for chunk in self._chunks], arrow_type(column.type))
             for number, column in enumerate(output)
         ]
-        times = pa.array(self._times, pa.int64())
+        times = pa.chunked_array(self._times, pa.int64())
         columns += [times] * (len(schema.columns) - len(columns))
-        columns += [pa.array(self._parts, pa.int32()), pa.array(range(count), pa.int64()), times]
+        columns += [pa.array(parts), pa.array(np.arange(count)), times]
         columns.append(pa.array(np.ones(count, np.int8)))
         columns += [cause[name] for name in (*self._call.carried, ORIGIN)]
         names = [*physical_names(schema.names), PART, SEQ, ROWTIME, DIFF]

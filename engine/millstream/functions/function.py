@@ -157,13 +157,15 @@ class ProcessorFunction:
     """A processor, from the rows of a stream to those of another one: PROCESS(source, 'name').
 
     `output`: the columns of its rows, in order. `supplier` makes the instance for a task, and
-    `stores` are the names of its stores with the types of their keys and values.
+    `stores` are the names of its stores with the types of their keys and values. `batches`: whether
+    it gets records as batches.
     """
 
     name: str
     output: tuple[OutputColumn, ...]
     supplier: Callable[[], Any]
     stores: tuple[tuple[str, SqlType, SqlType], ...]
+    batches: bool = False
 
 
 @dataclass(frozen=True, slots=True)

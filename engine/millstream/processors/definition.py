@@ -10,6 +10,7 @@ from millstream.functions.function import OutputColumn, ProcessorFunction
 from millstream.model.errors import StatementError
 from millstream.model.types import SqlType
 from millstream.plan.types import sql_type
+from millstream.processors.batches import BatchProcessor, TaskBatches
 from millstream.processors.processor import Processor
 from millstream.processors.running import Output, TaskProcessor, Times
 from millstream.processors.stores import KeyValueStore
@@ -19,7 +20,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _ROLES = (statements.ColumnRole.KEY, statements.ColumnRole.VALUE)
 
 
-def processor(supplier: Callable[[], Processor], *, name: str | None = None) -> ProcessorFunction:
+def processor(
+    supplier: Callable[[], Processor | BatchProcessor], *, name: str | None = None
+) -> ProcessorFunction:
     """A processor for statements: `PROCESS(source, 'name')`.
 
     `supplier` is its class, or another function that makes a new instance for each task; `name` is
@@ -32,15 +35,18 @@ def processor(supplier: Callable[[], Processor], *, name: str | None = None) -> 
         raise StatementError(f"{called!r} cannot be the name of a processor", hint="Give a name.")
     try:
         instance = supplier()
-        if not isinstance(instance, Processor):
-            raise TypeError(f"{type(instance).__name__} is no millstream.Processor")
+        if not isinstance(instance, Processor | BatchProcessor):
+            raise TypeError(
+                f"{type(instance).__name__} is no millstream.Processor and no BatchProcessor"
+            )
         output = _columns(instance.output)
         stores = _stores(instance, output)
     except Exception as error:
         raise StatementError(
             f"Processor {called} cannot be registered: {type(error).__name__}: {error}"
         ) from error
-    return ProcessorFunction(called.upper(), output, supplier, stores)
+    batches = isinstance(instance, BatchProcessor)
+    return ProcessorFunction(called.upper(), output, supplier, stores, batches)
 
 
 def _columns(output: str) -> tuple[OutputColumn, ...]:
@@ -65,7 +71,7 @@ def _columns(output: str) -> tuple[OutputColumn, ...]:
 
 
 def _stores(
-    instance: Processor, output: Sequence[OutputColumn]
+    instance: Processor | BatchProcessor, output: Sequence[OutputColumn]
 ) -> tuple[tuple[str, SqlType, SqlType], ...]:
     kinds: dict[str, KeyValueStore] = {}
 
@@ -77,7 +83,10 @@ def _stores(
         kinds[name] = kind
         return _NoRows()
 
-    TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
+    if isinstance(instance, BatchProcessor):
+        TaskBatches(lambda: instance, 0, declared, output, Times())
+    else:
+        TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
     return tuple((name, kind.key_type, kind.value_type) for name, kind in kinds.items())
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millstream.functions.function import OutputColumn
+from millstream.model.event_time import LATEST
 from millstream.processors.processor import (
     Processor,
     Punctuate,
@@ -16,10 +17,10 @@ from millstream.processors.processor import (
     as_ms,
     as_time,
 )
-from millstream.processors.stores import KeyValueStore, Store, StoredRows
+from millstream.processors.stores import KeyValueStore, Store, StoredRows, TaskStores
 from millstream.processors.values import accept
 
-_BEFORE = -(1 << 63)
+BEFORE = -(1 << 63)
 _NEVER = (1 << 63) - 1
 
 
@@ -94,7 +95,7 @@ class Times:
     """What a task remembers of time: stream time, and when each schedule is due, in the order in
     which `init` made them."""
 
-    stream_ms: int = _BEFORE
+    stream_ms: int = BEFORE
     due_ms: tuple[int, ...] = ()
 
 
@@ -114,34 +115,29 @@ class Context:
 
     partition: int
     output: Output
-    open_store: Callable[[str, KeyValueStore], Store]
-    stores: dict[str, Store] = field(default_factory=dict)
+    stores: TaskStores
     schedules: list[StreamSchedule] = field(default_factory=list)
     forwarded: Forwarded = field(default_factory=Forwarded)
-    stream_ms: int = _BEFORE
-    now_ms: int = _BEFORE
+    stream_ms: int = BEFORE
+    now_ms: int = BEFORE
     """The time of what is forwarded without one."""
     cause: int = 0
-    initialised: bool = False
 
     @property
     def stream_time(self) -> dt.datetime | None:
         """See `ProcessorContext`."""
-        return None if self.stream_ms == _BEFORE else as_time(self.stream_ms)
+        return None if self.stream_ms == BEFORE else as_time(self.stream_ms)
 
     def store(self, name: str, kind: KeyValueStore) -> Store:
         """See `ProcessorContext`."""
-        self._in_init("store")
-        if name in self.stores:
-            raise ValueError(f"there is a store '{name}' already")
-        self.stores[name] = self.open_store(name, kind)
-        return self.stores[name]
+        return self.stores.add(name, kind)
 
     def schedule(
         self, interval: dt.timedelta, kind: TimeKind, punctuate: Punctuate
     ) -> StreamSchedule:
         """See `ProcessorContext`."""
-        self._in_init("schedule")
+        if self.stores.declared:
+            raise RuntimeError("only init may call schedule")
         if not isinstance(kind, TimeKind):
             raise TypeError(f"{kind!r} is no kind of time: STREAM_TIME is")
         milliseconds = interval // dt.timedelta(milliseconds=1)
@@ -155,16 +151,14 @@ class Context:
         self, key: Any, value: Mapping[str, Any], *, timestamp: dt.datetime | None = None
     ) -> None:
         """See `ProcessorContext`."""
-        if self.now_ms == _BEFORE:
+        if self.now_ms == BEFORE:
             raise RuntimeError("forward is for process and for schedules, not for init and close")
         at = self.now_ms if timestamp is None else as_ms(timestamp)
+        if not 0 <= at <= LATEST:
+            raise ValueError(f"a row cannot have the time {timestamp}, before 1970 or far away")
         self.forwarded.values.extend(self.output.row(key, value))
         self.forwarded.times_ms.append(at)
         self.forwarded.causes.append(self.cause)
-
-    def _in_init(self, method: str) -> None:
-        if self.initialised:
-            raise RuntimeError(f"only init may call {method}")
 
 
 class TaskProcessor:
@@ -180,17 +174,15 @@ class TaskProcessor:
     ) -> None:
         """`rows`: what a store held when the task was opened; `times`: what was remembered."""
 
-        def store(name: str, kind: KeyValueStore) -> Store:
-            return Store(name, kind, rows(name, kind))
-
-        self.context = Context(partition, output, store)
+        self.stores = TaskStores(rows)
+        self.context = Context(partition, output, self.stores)
         self.processor = supplier()
         self.processor.init(self.context)
-        self.context.initialised = True
+        self.stores.declared = True
         self.context.stream_ms = times.stream_ms
         for schedule, due in zip(self.context.schedules, times.due_ms, strict=False):
             schedule.due_ms = due
-        if times.stream_ms != _BEFORE:
+        if times.stream_ms != BEFORE:
             # A schedule that `init` makes since lately begins where the task is.
             for schedule in self.context.schedules[len(times.due_ms) :]:
                 schedule.begin(times.stream_ms)
@@ -199,7 +191,7 @@ class TaskProcessor:
     @property
     def times(self) -> Times:
         """What has to be remembered."""
-        if self.context.stream_ms == _BEFORE:
+        if self.context.stream_ms == BEFORE:
             return Times()
         return Times(self.context.stream_ms, tuple(map(self._due, self.context.schedules)))
 
@@ -208,8 +200,7 @@ class TaskProcessor:
         Raises ProcessorError; the caller gives this instance up then, and all that it has
         changed."""
         context, process = self.context, self.processor.process
-        for store in context.stores.values():
-            store.expect(keys)
+        self.stores.expect(keys)
         for place, record in enumerate(records):
             context.cause, now = place, record.timestamp_ms
             context.now_ms = now
@@ -219,18 +210,18 @@ class TaskProcessor:
                 raise ProcessorError(place, "process") from error
             if now > context.stream_ms:
                 self._advance(now)
-        context.now_ms = _BEFORE
+        context.now_ms = BEFORE
         forwarded, context.forwarded = context.forwarded, Forwarded()
         return forwarded
 
     def close(self) -> None:
         """Call the processor's `close`."""
-        self.context.now_ms = _BEFORE
+        self.context.now_ms = BEFORE
         self.processor.close()
 
     def _advance(self, now: int) -> None:
         context = self.context
-        if context.stream_ms == _BEFORE:
+        if context.stream_ms == BEFORE:
             for schedule in context.schedules:
                 schedule.begin(now)
             self._next = self._earliest()

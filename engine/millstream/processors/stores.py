@@ -6,9 +6,9 @@ written to the table at the end of each run, so a run that fails has changed not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
 
@@ -206,3 +206,27 @@ class Store:
 
     def _refused(self, what: str, why: ValueError) -> TypeError:
         return TypeError(f"store '{self.name}' does not take this {what}: {why}")
+
+
+@dataclass(slots=True)
+class TaskStores:
+    """The stores of one task. `rows`: what each held when the task was opened; `declared`: whether
+    `init` has ended, which alone may add stores."""
+
+    rows: Callable[[str, KeyValueStore], StoredRows]
+    named: dict[str, Store] = field(default_factory=dict)
+    declared: bool = False
+
+    def add(self, name: str, kind: KeyValueStore) -> Store:
+        """A new store; raises RuntimeError behind `init`, ValueError for a name that is taken."""
+        if self.declared:
+            raise RuntimeError("only init may call store")
+        if name in self.named:
+            raise ValueError(f"there is a store '{name}' already")
+        self.named[name] = Store(name, kind, self.rows(name, kind))
+        return self.named[name]
+
+    def expect(self, keys: Sequence[Any]) -> None:
+        """See `Store.expect`."""
+        for store in self.named.values():
+            store.expect(keys)

@@ -87,7 +87,7 @@ def test_batches_restarts_and_failures_change_nothing(
             task = opened(tables, times)
         if cut in ("cut", "restart"):
             found += shown(run(task, batch))
-            for name, store in task.context.stores.items():
+            for name, store in task.stores.named.items():
                 tables[name].write(store)
             times, batch = task.times, []
         if cut == "restart":
