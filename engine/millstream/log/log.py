@@ -226,7 +226,8 @@ def read_before(
     read: Callable[[int], Fetched[Batch]], offset: int, max_records: int, before: int
 ) -> Fetched[Batch]:
     """At most `max_records` with offsets below `before`, where the partition is taken to end.
-    `read` returns a number of records from `offset` on; where offsets are missing, they may reach
+    `read` returns a number of records from `offset` on, up to the offset behind the last one if it
+    finds that many, else behind what is missing there, too; where offsets are missing, that may be
     past `before`, and fewer are read then."""
     count = min(max_records, before - offset)
     while count > 0:
@@ -235,7 +236,8 @@ def read_before(
             return found
         if found.next_offset == before or not found.count:
             return replace(found, next_offset=before, end=True)
-        count = min(count, found.count) // 2
+        # Only a read of just as many records says where the last of them lies.
+        count = found.count if found.count < count else count // 2
     return replace(read(0), next_offset=max(offset, before), end=True, awaited=False)
 
 
