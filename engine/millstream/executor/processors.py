@@ -69,8 +69,8 @@ class Processors:
         made = _Made(call)
         given = _Given(call, rows)
         for part, start, end in _tasks(rows):
-            instance = self._opened(call, part)
             try:
+                instance = self._opened(call, part)
                 match instance:
                     case TaskProcessor():
                         made.add(part, given.records_through(instance, start, end), start)
@@ -93,10 +93,13 @@ class Processors:
 
             processor, times = call.node.processor, self._times(call, part)
             supplier, output = processor.supplier, processor.output
-            if processor.batches:
-                found = TaskBatches(supplier, part, rows, output, times)
-            else:
-                found = TaskProcessor(supplier, part, rows, Output(output), times)
+            try:
+                if processor.batches:
+                    found = TaskBatches(supplier, part, rows, output, times)
+                else:
+                    found = TaskProcessor(supplier, part, rows, Output(output), times)
+            except Exception as error:
+                raise ProcessorError(0, "init") from error
             self._open[call.target, part] = found
         return found
 

@@ -360,3 +360,39 @@ def test_a_supplier_has_arguments_of_its_own() -> None:
         db.execute(STREAM + SILENT.replace("'Silence'", "'QUIET'"))
         with pytest.raises(millstream.ConflictError, match="a processor QUIET already"):
             db.register(made)
+
+
+class Once(Processor):
+    """Its `init` fails in a task, with records that it could have met."""
+
+    output = "device STRING KEY, v INT"
+    fails = False
+
+    def init(self, context: millstream.ProcessorContext) -> None:
+        if self.fails:
+            raise LookupError("the model is not there")
+
+    def process(self, record: Record) -> None: ...
+
+    def close(self) -> None:
+        raise ValueError("cannot be closed")
+
+
+def test_an_init_that_fails_in_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = str(tmp_path / "db")
+    with opened(path, Once) as db:
+        db.execute(STREAM + "CREATE STREAM o AS SELECT * FROM PROCESS(readings, 'Once');")
+        monkeypatch.setattr(Once, "fails", True)
+        insert(db, [("a", 0)])
+        db.wait()
+        state, error = states(db)["O"]
+        assert state is QueryState.ERROR
+        assert "Processor ONCE.init raised LookupError: the model is not there" in error
+        assert "offset 0 of topic readings" in error and 'test_processors.py"' in error
+    monkeypatch.setattr(Once, "fails", False)
+    with opened(path, Once) as db:
+        db.wait()
+        assert states(db)["O"] == (QueryState.RUNNING, "")
+    assert "The method close of processor" in caplog.text
