@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import millstream
 from millstream import Database
 from millstream.log.log import Topic
+from tests.unit.service.test_processors import Silence
 
 OWN = """
 CREATE TYPE address AS STRUCT<street STRING, town STRING>;
@@ -60,7 +61,8 @@ def opened() -> Iterator[Database]:
     """A database in memory with all of these; `derived` has no query any more."""
     unmerged = millstream.udaf("unmerged", "INTEGER -> INTEGER", initial=lambda: 0, add=max)
     earliest = {"auto.offset.reset": "earliest"}
-    with millstream.connect(functions=[unmerged], properties=earliest) as database:
+    functions = [unmerged, millstream.processor(Silence)]
+    with millstream.connect(functions=functions, properties=earliest) as database:
         for topic in TOPICS:
             database.engine.log.create_topic(Topic(topic, 1))
         database.execute(OWN + MORE)

@@ -17,17 +17,19 @@ from millstream.plan.build import plan_query
 from millstream.plan.define import check_new, create_source, create_type
 from millstream.plan.places import placed, placed_by_name
 from millstream.plan.sinks import Client, ExistingStream, NewSource
+from millstream.processors.definition import processor
 from millstream.scripts.text import ParsedStatement, parse_text
 from millstream.topology.split import split
 from millstream_parser import statements as s
 from tests.conformance.cases import load
 from tests.refusals.families import families_of
 from tests.refusals.mutants import cut, mutants
+from tests.unit.service.test_processors import Silence
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT.parent / "shared" / "qtt" / "cases"
 GOLDEN = sorted((ROOT / "tests" / "plans").glob("*.txt"))
-FUNCTIONS = builtin_catalogue()
+FUNCTIONS = builtin_catalogue().with_processors([processor(Silence)])
 EVERY = 100
 """The share of the conformance cases' mutants that is tried: all of them take very long."""
 ACCEPTED = {

@@ -18,6 +18,7 @@ import pyarrow as pa
 from millstream.functions.user_values import kept_by_arrow, seen_by_user
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.physical import arrow_type, physical_names
+from millstream.model.python_values import python_values
 from millstream.model.schema import Role, Schema
 from millstream.model.types import Array, Map, SqlType, Struct
 from millstream.operators.process import DUE, KEY, STREAM_TIME, VALUE
@@ -25,7 +26,13 @@ from millstream.operators.program import ProcessorCall, StoreTable
 from millstream.processors import batches
 from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
 from millstream.processors.processor import Record
-from millstream.processors.running import Output, ProcessorError, TaskProcessor, Times
+from millstream.processors.running import (
+    USERS_ERRORS,
+    Output,
+    ProcessorError,
+    TaskProcessor,
+    Times,
+)
 from millstream.processors.stores import KeyValueStore
 from millstream.state.store import Session
 from millstream.state.tables import DELETED, quoted
@@ -61,7 +68,7 @@ class Processors:
             instance = self._open.pop((name, of))
             try:
                 instance.close()
-            except Exception:
+            except USERS_ERRORS:
                 _LOG.warning("The method close of processor %s failed", name, exc_info=True)
 
     def run(self, call: ProcessorCall, rows: pa.Table) -> dict[str, pa.Table]:
@@ -89,6 +96,8 @@ class Processors:
             tables = {store.name: store for store in call.stores}
 
             def rows(name: str, kind: KeyValueStore) -> _TableRows:
+                if name not in tables:
+                    raise ValueError(f"store '{name}' was not there when it was registered")
                 return _TableRows(self.session, tables[name], part)
 
             processor, times = call.node.processor, self._times(call, part)
@@ -98,7 +107,7 @@ class Processors:
                     found = TaskBatches(supplier, part, rows, output, times)
                 else:
                     found = TaskProcessor(supplier, part, rows, Output(output), times)
-            except Exception as error:
+            except USERS_ERRORS as error:
                 raise ProcessorError(0, "init") from error
             self._open[call.target, part] = found
         return found
@@ -181,7 +190,7 @@ def _rows(columns: Sequence[list[Any]], count: int) -> Iterable[tuple[Any, ...]]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    values: list[Any] = column.to_pylist()
+    values = python_values(column)
     if not pa.types.is_nested(column.type):
         return values
     return [seen_by_user(value, column.type) for value in values]

@@ -16,7 +16,7 @@ from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
 from millstream.processors.processor import as_time
-from millstream.processors.running import BEFORE, ProcessorError, Times
+from millstream.processors.running import BEFORE, USERS_ERRORS, ProcessorError, Times
 from millstream.processors.stores import KeyValueStore, Store, StoredRows, TaskStores
 
 ROWTIME = "ROWTIME"
@@ -170,15 +170,18 @@ class TaskBatches:
         context.stream_ms = max(context.stream_ms, pc.max(context.times).as_py())
         try:
             self.processor.process(batch)
-        except Exception as error:
+        except USERS_ERRORS as error:
             raise ProcessorError(0, "process") from error
         context.times = None
         forwarded, context.forwarded = context.forwarded, []
         return forwarded
 
     def close(self) -> None:
-        """Call the processor's `close`."""
-        self.processor.close()
+        """Call the processor's `close`, and close the stores."""
+        try:
+            self.processor.close()
+        finally:
+            self.stores.close()
 
 
 def _columns(

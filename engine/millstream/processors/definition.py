@@ -12,7 +12,7 @@ from millstream.model.types import SqlType
 from millstream.plan.types import sql_type
 from millstream.processors.batches import BatchProcessor, TaskBatches
 from millstream.processors.processor import Processor
-from millstream.processors.running import Output, TaskProcessor, Times
+from millstream.processors.running import USERS_ERRORS, Output, TaskProcessor, Times
 from millstream.processors.stores import KeyValueStore
 from millstream_parser import parse, statements
 
@@ -41,7 +41,7 @@ def processor(
             )
         output = _columns(instance.output)
         stores = _stores(instance, output)
-    except Exception as error:
+    except USERS_ERRORS as error:
         raise StatementError(
             f"Processor {called} cannot be registered: {type(error).__name__}: {error}"
         ) from error

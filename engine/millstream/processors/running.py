@@ -99,6 +99,10 @@ class Times:
     due_ms: tuple[int, ...] = ()
 
 
+USERS_ERRORS = (Exception, SystemExit)
+"""What user code may raise: `sys.exit` ends its query, not the thread that others share."""
+
+
 class ProcessorError(Exception):
     """User code has raised an exception, which is the cause. `place`: the number of the record in
     its batch."""
@@ -203,29 +207,32 @@ class TaskProcessor:
         self.stores.expect(keys)
         for place, record in enumerate(records):
             context.cause, now = place, record.timestamp_ms
-            context.now_ms = now
+            context.now_ms, before = now, context.stream_ms
+            context.stream_ms = max(before, now)
             try:
                 process(record)
-            except Exception as error:
+            except USERS_ERRORS as error:
                 raise ProcessorError(place, "process") from error
-            if now > context.stream_ms:
-                self._advance(now)
+            if now > before:
+                self._advanced(before, now)
         context.now_ms = BEFORE
         forwarded, context.forwarded = context.forwarded, Forwarded()
         return forwarded
 
     def close(self) -> None:
-        """Call the processor's `close`."""
+        """Call the processor's `close`, and close the stores."""
         self.context.now_ms = BEFORE
-        self.processor.close()
+        try:
+            self.processor.close()
+        finally:
+            self.stores.close()
 
-    def _advance(self, now: int) -> None:
-        context = self.context
-        if context.stream_ms == BEFORE:
-            for schedule in context.schedules:
+    def _advanced(self, before: int, now: int) -> None:
+        """Stream time has advanced."""
+        if before == BEFORE:
+            for schedule in self.context.schedules:
                 schedule.begin(now)
             self._next = self._earliest()
-        context.stream_ms = context.now_ms = now
         if now >= self._next:
             self._punctuate(now)
 
@@ -239,7 +246,7 @@ class TaskProcessor:
             schedule = min(due, key=self._due)
             try:
                 schedule.punctuate(as_time(now))
-            except Exception as error:
+            except USERS_ERRORS as error:
                 raise ProcessorError(self.context.cause, "punctuate") from error
             schedule.passed(now)
         self._next = self._earliest()

@@ -191,6 +191,11 @@ class Store:
             self._kept = {}
         return found
 
+    def close(self) -> None:
+        """Refuse everything from now on."""
+        self._kept, self._changed = {}, {}
+        self._accept_key, self.rows = _closed, _CLOSED
+
     def forget(self) -> None:
         """Give up what the run has changed, and what is kept: the table may be another one."""
         self._kept, self._changed = {}, {}
@@ -206,6 +211,19 @@ class Store:
 
     def _refused(self, what: str, why: ValueError) -> TypeError:
         return TypeError(f"store '{self.name}' does not take this {what}: {why}")
+
+
+def _closed(*_: Any) -> Any:
+    raise RuntimeError("the store is closed: its task was given up")
+
+
+class _Closed:
+    """The rows of a closed store."""
+
+    get = range = staticmethod(_closed)
+
+
+_CLOSED = _Closed()
 
 
 @dataclass(slots=True)
@@ -230,3 +248,8 @@ class TaskStores:
         """See `Store.expect`."""
         for store in self.named.values():
             store.expect(keys)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for store in self.named.values():
+            store.close()

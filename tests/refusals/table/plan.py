@@ -6,6 +6,21 @@ from tests.refusals.table.row import Refused, without
 
 ROWS = (
     Refused(
+        "SELECT * FROM «PROCESS(orders, 'Nobody')» EMIT CHANGES;",
+        "plan.PROCESSOR_UNKNOWN",
+        {"processor": "Nobody"},
+    ),
+    Refused(
+        "SELECT * FROM «PROCESS(spent, 'Silence')» EMIT CHANGES;",
+        "plan.PROCESSOR_OVER_TABLE",
+        {"source": "SPENT"},
+    ),
+    Refused(
+        "SELECT * FROM «PROCESS(hops, 'Silence')» EMIT CHANGES;",
+        "plan.PROCESSOR_OVER_WINDOWS",
+        {"source": "HOPS"},
+    ),
+    Refused(
         "CREATE STREAM x AS SELECT id FROM orders UNION ALL «SELECT total FROM spent»;",
         "plan.UNION_UNSUPPORTED",
         {"what": "tables"},

@@ -6,6 +6,11 @@ from tests.refusals.table.row import NO_SCANS, Refused, without
 
 ROWS = (
     Refused(
+        "SELECT * FROM «PROCESS(orders, 'Silence')»;",
+        "statements.PROCESSOR_OF_PULL",
+        {"processor": "Silence"},
+    ),
+    Refused(
         "ALTER SYSTEM 'auto.offset.reset'='earliest';",
         "statements.ALTER_SYSTEM",
         {},

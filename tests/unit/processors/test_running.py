@@ -226,3 +226,35 @@ def test_a_processor_needs_process() -> None:
     with pytest.raises(ProcessorError) as raised:
         run(task, [Record(None, {}, 0, 0)])
     assert "has no method process" in str(raised.value.__cause__)
+
+
+def test_stream_time_is_that_of_the_record_and_stores_end_with_the_task() -> None:
+    class Told(Processor):
+        def init(self, context: Any) -> None:
+            self.context = context
+            self.store = context.store("s", KeyValueStore("STRING", "BIGINT"))
+
+        def process(self, record: Record) -> None:
+            seen.append(self.context.stream_time)
+            self.store.put("a", 1)
+
+        def close(self) -> None:
+            self.store.get("a")
+
+    seen: list[Any] = []
+    task = TaskProcessor(Told, 0, lambda *_: Table(), OUTPUT, Times())
+    run(task, [Record("", {}, ms, 0) for ms in (5, 9, 7)])
+    assert seen == [as_time(5), as_time(9), as_time(9)]
+    task.close()
+    store = task.stores.named["s"]
+    calls: list[Callable[[], object]] = [
+        lambda: store.get("a"),
+        lambda: store.put("a", 2),
+        lambda: store.delete("a"),
+        lambda: store.put_if_absent("a", 2),
+        lambda: list(store.range()),
+        lambda: list(store.range("a")),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="the store is closed"):
+            call()

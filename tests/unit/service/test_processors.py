@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 import millstream
 from millstream import Database, EngineSettings, KeyValueStore, Processor, Record
+from millstream.log.log import Appended
+from millstream.model.batch import raw_batch
 from millstream.runtime.spec import QueryState
 
 MINUTE = dt.timedelta(minutes=1)
@@ -210,6 +213,7 @@ WRONG: dict[int, tuple[Callable[[Any], Any], str]] = {
     5: (lambda self: self.seen.put("a", "x"), "INTEGER takes a int"),
     6: (lambda self: self.context.schedule(MINUTE, millstream.STREAM_TIME, print), "only init"),
     7: (lambda self: [].pop(), "IndexError: pop from empty list"),
+    9: (lambda self: sys.exit("enough"), "SystemExit: enough"),
     8: (lambda self: self.process(Record("a", {"V": 8}, 0, 0)), "RecursionError"),
 }
 
@@ -222,7 +226,7 @@ def test_a_processor_that_fails_stops_its_query_alone(wrong: int, tmp_path: Path
             STREAM + "CREATE STREAM picked AS SELECT * FROM PROCESS(readings, 'Picky');"
             "CREATE STREAM copied AS SELECT * FROM readings;"
         )
-        for v in (1, wrong, 9):
+        for v in (1, wrong, 10):
             db.execute("INSERT INTO readings (device, v) VALUES ('a', ?);", (v,))
         db.wait()
         found = states(db)
@@ -236,7 +240,7 @@ def test_a_processor_that_fails_stops_its_query_alone(wrong: int, tmp_path: Path
     # A corrected class goes on with that record, and nothing of the failed run is left.
     with opened(path, type("Picky", (Picky,), {"process": Corrected.process})) as db:
         db.wait()
-        assert [v for _, v in rows(db, "SELECT * FROM picked;")] == [1, wrong, 9]
+        assert [v for _, v in rows(db, "SELECT * FROM picked;")] == [1, wrong, 10]
 
 
 class Corrected(Picky):
@@ -396,3 +400,26 @@ def test_an_init_that_fails_in_a_task(
         db.wait()
         assert states(db)["O"] == (QueryState.RUNNING, "")
     assert "The method close of processor" in caplog.text
+
+
+def test_dates_that_python_does_not_have_are_text() -> None:
+    class Dated(Processor):
+        output = "text STRING"
+
+        def init(self, context: millstream.ProcessorContext) -> None:
+            self.context = context
+
+        def process(self, record: Record) -> None:
+            self.context.forward(None, {"TEXT": str(record.value["D"])})
+
+    with opened(":memory:", Dated) as db:
+        db.execute(
+            "CREATE STREAM s (d DATE) WITH (kafka_topic='s', partitions=1, value_format='JSON');"
+            "CREATE STREAM o AS SELECT * FROM PROCESS(s, 'Dated');"
+        )
+        writer = db.engine.log.writer("test")
+        batch = raw_batch([(None, b'{"D":%d}' % days, BASE) for days in (0, 3_000_000)])
+        writer.append([Appended("s", 0, batch, 2, batch.nbytes)])
+        db.wait()
+        assert states(db)["O"] == (QueryState.RUNNING, "")
+        assert rows(db, "SELECT text FROM o;") == [("1970-01-01",), ("+10183-09-21",)]
