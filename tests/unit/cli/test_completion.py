@@ -36,7 +36,7 @@ EXACT = [
     ("sel|", ["select"]),
     ("SEL|", ["SELECT"]),
     ("SHOW TYPES; sel|", ["select"]),
-    ("SELECT * FROM |", ["ORDERS", "SPENDING"]),
+    ("SELECT * FROM |", ["ORDERS", "SPENDING", "PROCESS"]),
     ("select * from o|", ["orders"]),
     ("SELECT * FROM orders g|", ["group by"]),
     ("SELECT * FROM orders p|", ["partition by"]),
