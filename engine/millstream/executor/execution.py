@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import pyarrow as pa
 
@@ -48,7 +49,9 @@ def _targets(step: Step) -> tuple[str, ...]:
             return (target,)
         case ProcessorCall():
             return (step.target, step.times_new, *(store.changes for store in step.stores))
-    return ()
+        case Upsert() | Repeat():
+            return ()
+    assert_never(step)
 
 
 def _reads(step: Step, target: str) -> bool:

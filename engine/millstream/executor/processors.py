@@ -21,6 +21,7 @@ from millstream.model.physical import arrow_type, physical_names
 from millstream.model.python_values import python_values
 from millstream.model.schema import Role, Schema
 from millstream.model.types import Array, Map, SqlType, Struct
+from millstream.operators.arrival_sequence import ORIGIN
 from millstream.operators.process import DUE, KEY, STREAM_TIME, VALUE
 from millstream.operators.program import ProcessorCall, StoreTable
 from millstream.processors import batches
@@ -37,7 +38,6 @@ from millstream.processors.stores import KeyValueStore
 from millstream.state.store import Session
 from millstream.state.tables import DELETED, quoted
 
-ORIGIN = "$origin"
 _PAGE = 10_000
 """The rows that a range reads at a time."""
 _Instance = TaskProcessor | TaskBatches

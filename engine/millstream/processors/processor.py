@@ -113,7 +113,7 @@ class Processor:
         """Called before the first record."""
 
     def process(self, record: Record) -> None:
-        """Called for each record of the task, in the order of event time."""
+        """Called for each record of the task, in their order."""
         raise NotImplementedError(f"{type(self).__name__} has no method process")
 
     def close(self) -> None:

@@ -196,10 +196,6 @@ class Store:
         self._kept, self._changed = {}, {}
         self._accept_key, self.rows = _closed, _CLOSED
 
-    def forget(self) -> None:
-        """Give up what the run has changed, and what is kept: the table may be another one."""
-        self._kept, self._changed = {}, {}
-
     def _key(self, key: Any) -> Any:
         try:
             known = self._accept_key(key)

@@ -22,8 +22,8 @@ REST_MS_MAX = 5_000
 BRIEF_RECORDS = 1_000
 """A run over this many records or fewer takes about as long as a commit."""
 LINGER_RECORDS = 2_500
-"""The most records that may wait for company: a run over them takes some ten milliseconds, which a
-pull query that finds them waits for."""
+"""The most records that may wait for company: a pull query that finds them waits for a run over
+them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,8 @@ def test_a_store_is_a_dict(steps: list[tuple[Any, ...]]) -> None:
                 table.write(store)
                 ended = {key: list(value) for key, value in now.items()}
             case ("fail",):
-                store.forget()
+                store.close()
+                store = Store("s", kind, table)
                 now = {key: list(value) for key, value in ended.items()}
             case ("reopen",):
                 store = Store("s", kind, table)

@@ -7,9 +7,8 @@ import datetime as dt
 import pytest
 
 import millstream
-from millstream import Database, KeyValueStore, Processor, ProcessorContext, Record
-from tests.unit.conftest import EARLIEST, ORDERS
-from tests.unit.queries.test_backfilling import PEOPLE, fill, rows
+from millstream import KeyValueStore, Processor, ProcessorContext, Record
+from tests.unit.queries.test_backfilling import live_and_filled
 
 QUERIES = {
     "stream": "CREATE STREAM o {} AS SELECT * FROM PROCESS(orders, 'Running');",
@@ -40,23 +39,8 @@ class Running(Processor):
                 self.totals.delete(customer)
 
 
-def opened() -> Database:
-    return millstream.connect(functions=[millstream.processor(Running)], properties=EARLIEST)
-
-
 @pytest.mark.parametrize("query", QUERIES)
 def test_it_goes_on_as_if_it_had_met_every_record(query: str) -> None:
-    results = []
-    for sink in ("", "WITH (BACKFILL = 'duckdb')"):
-        with opened() as db:
-            db.execute(ORDERS + PEOPLE)
-            fill(db, 0, 30)
-            db.execute(QUERIES[query].format(sink))
-            db.wait()
-            fill(db, 30, 45)
-            db.wait()
-            assert not [status.error for status in db.engine.statuses() if status.error]
-            results.append(rows(db, QUERIES[query]))
-    live, filled = results
+    live, filled = live_and_filled(QUERIES[query], [millstream.processor(Running)])
     assert filled == live
     assert len(live) > 4
