@@ -66,7 +66,8 @@ def _item(item: SelectItem) -> str:
 def _source(source: AliasedSource) -> str:
     alias = "" if source.alias is None else f" {quote(source.alias)}"
     if source.processor is not None:
-        return f"PROCESS({quote(source.name)}, {quote_string(source.processor)}){alias}"
+        names = ", ".join(map(quote, (source.name, *source.others)))
+        return f"PROCESS({names}, {quote_string(source.processor)}){alias}"
     ranged = "" if source.range is None else f" {_range(source.range)}"
     return f"{quote(source.name)}{ranged}{alias}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -158,15 +159,27 @@ def _aliased(cursor: Cursor) -> AliasedSource:
 
 
 def _processed(cursor: Cursor) -> AliasedSource:
-    """`PROCESS(source, 'processor')`."""
+    """`PROCESS(source, …, 'processor')`."""
     start = cursor.at
     cursor.expect("PROCESS", "(")
-    name = cursor.name()
-    cursor.expect(",")
+    name, *others = _processed_names(cursor)
     processor = cursor.string()
     cursor.expect(")")
     alias = _alias(cursor)
-    return AliasedSource(name, alias, None, processor, cursor.span_from(start))
+    return AliasedSource(name, alias, None, processor, tuple(others), cursor.span_from(start))
+
+
+def _processed_names(cursor: Cursor) -> Iterator[str]:
+    """The names before the processor, at least one."""
+    while True:
+        yield cursor.name()
+        if cursor.looking_at(")"):
+            raise cursor.unexpected(
+                "','", hint="The name of the processor follows, between single quotes."
+            )
+        cursor.expect(",")
+        if not cursor.is_name():
+            return
 
 
 def _join_kind(cursor: Cursor) -> str | None:

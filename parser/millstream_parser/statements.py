@@ -74,12 +74,14 @@ _UNIT_MS = {
 @dataclass(frozen=True, slots=True)
 class AliasedSource:
     """A source in FROM or JOIN; `alias` is None without one. `range`: a top-level query without
-    EMIT may read a part of its history. `processor`: PROCESS(name, 'processor')."""
+    EMIT may read a part of its history. `processor`: PROCESS(name, 'processor'), with `others` for
+    PROCESS(name, other, …, 'processor')."""
 
     name: str
     alias: str | None = None
     range: Range | None = None
     processor: str | None = None
+    others: tuple[str, ...] = ()
     span: Span | None = field(default=None, compare=False)
 
 

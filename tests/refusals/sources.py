@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import millstream
 from millstream import Database
 from millstream.log.log import Topic
+from tests.unit.processors.test_batches import Doubled
 from tests.unit.service.test_processors import Silence
 
 OWN = """
@@ -61,7 +62,8 @@ def opened() -> Iterator[Database]:
     """A database in memory with all of these; `derived` has no query any more."""
     unmerged = millstream.udaf("unmerged", "INTEGER -> INTEGER", initial=lambda: 0, add=max)
     earliest = {"auto.offset.reset": "earliest"}
-    functions = [unmerged, millstream.processor(Silence)]
+    processors = [millstream.processor(Silence), millstream.processor(Doubled)]
+    functions = [unmerged, *processors]
     with millstream.connect(functions=functions, properties=earliest) as database:
         for topic in TOPICS:
             database.engine.log.create_topic(Topic(topic, 1))

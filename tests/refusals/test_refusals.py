@@ -24,12 +24,13 @@ from millstream_parser import statements as s
 from tests.conformance.cases import load
 from tests.refusals.families import families_of
 from tests.refusals.mutants import cut, mutants
+from tests.unit.processors.test_batches import Doubled
 from tests.unit.service.test_processors import Silence
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT.parent / "shared" / "qtt" / "cases"
 GOLDEN = sorted((ROOT / "tests" / "plans").glob("*.txt"))
-FUNCTIONS = builtin_catalogue().with_processors([processor(Silence)])
+FUNCTIONS = builtin_catalogue().with_processors([processor(Silence), processor(Doubled)])
 EVERY = 100
 """The share of the conformance cases' mutants that is tried: all of them take very long."""
 ACCEPTED = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.functions.user_values import kept_by_arrow, seen_by_user
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
@@ -24,6 +25,7 @@ from millstream.model.types import Array, Map, SqlType, Struct
 from millstream.operators.arrival_sequence import ORIGIN
 from millstream.operators.process import DUE, KEY, STREAM_TIME, VALUE
 from millstream.operators.program import ProcessorCall, StoreTable
+from millstream.plan.nodes import Process
 from millstream.processors import batches
 from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
 from millstream.processors.processor import Record
@@ -133,21 +135,17 @@ class _Given:
     """The rows of a run as processors get them."""
 
     def __init__(self, call: ProcessorCall, rows: pa.Table) -> None:
-        schema = call.node.input.schema
-        named = zip(schema.columns, physical_names(schema.names), strict=True)
-        columns = {column.name: rows[name] for column, name in named}
         self._output = call.node.processor.output
-        self._keys: list[Any] = [None] * rows.num_rows
+        ((name, schema), *others) = call.node.streams
         if call.node.processor.batches:
-            table = pa.table({**columns, batches.ROWTIME: rows[ROWTIME]})
-            self._table = table.combine_chunks()
-            if call.stores:
-                self._keys = _keys(schema, {c.name: _values(columns[c.name]) for c in schema.key})
+            columns = _named(rows, schema)
+            self._table = pa.table({**columns, batches.ROWTIME: rows[ROWTIME]}).combine_chunks()
+            wanted = {column.name: columns[column.name] for column in schema.key}
+            self._keys = _keys(schema, wanted if call.stores else {}, rows.num_rows)
+        elif not others:
+            self._keys, self._records = _records(name, schema, _named(rows, schema), rows)
         else:
-            values = {name: _values(column) for name, column in columns.items()}
-            if schema.key:
-                self._keys = _keys(schema, values)
-            self._records = _records(schema, values, self._keys, rows)
+            self._keys, self._records = _records_of_several(call.node, rows)
 
     def records_through(
         self, instance: TaskProcessor, start: int, end: int
@@ -167,22 +165,50 @@ class _Given:
         return instance.run(batch, self._keys[start:end])
 
 
-def _keys(schema: Schema, values: Mapping[str, list[Any]]) -> list[Any]:
-    keys = [values[column.name] for column in schema.key]
-    return keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+def _named(rows: pa.Table, schema: Schema) -> dict[str, pa.ChunkedArray]:
+    """The columns of a stream that alone is read."""
+    physical = physical_names(schema.names)
+    return {name: rows[column] for name, column in zip(schema.names, physical, strict=True)}
+
+
+def _keys(schema: Schema, columns: Mapping[str, pa.ChunkedArray], count: int) -> list[Any]:
+    """The key of each row, None if the columns have none."""
+    keys = [_values(columns[column.name]) for column in schema.key if column.name in columns]
+    match keys:
+        case []:
+            return [None] * count
+        case [values]:
+            return values
+    return list(zip(*keys, strict=True))
 
 
 def _records(
-    schema: Schema, values: Mapping[str, list[Any]], keys: Sequence[Any], rows: pa.Table
-) -> Iterator[Record]:
-    """One after another: many at a time are work for the garbage collector."""
+    source: str, schema: Schema, columns: Mapping[str, pa.ChunkedArray], rows: pa.Table
+) -> tuple[list[Any], Iterator[Record]]:
+    """The keys of a stream's rows, and their records one after another: many at a time are work for
+    the garbage collector."""
     names = tuple(c.name for c in schema.columns if c.role is not Role.KEY)
-    others = _rows([values[name] for name in names], rows.num_rows)
+    keys = _keys(schema, columns, rows.num_rows)
+    others = _rows([_values(columns[name]) for name in names], rows.num_rows)
     times, parts = rows[ROWTIME].to_pylist(), rows[PART].to_pylist()
-    return (
-        Record(key, dict(zip(names, row, strict=True)), time, part)
+    return keys, (
+        Record(key, dict(zip(names, row, strict=True)), time, part, source)
         for key, row, time, part in zip(keys, others, times, parts, strict=True)
     )
+
+
+def _records_of_several(node: Process, rows: pa.Table) -> tuple[list[Any], Iterator[Record]]:
+    """The same for the rows of several streams in one relation."""
+    number, *columns = physical_names(node.input.schema.names)
+    streams = rows[number].to_pylist()
+    physical, keys, records = iter(columns), [], []
+    for position, (name, schema) in enumerate(node.streams):
+        own = rows.filter(pc.equal(rows[number], position))
+        found = {column: own[next(physical)] for column in schema.names}
+        made = _records(name, schema, found, own)
+        keys.append(iter(made[0]))
+        records.append(made[1])
+    return [next(keys[n]) for n in streams], (next(records[n]) for n in streams)
 
 
 def _rows(columns: Sequence[list[Any]], count: int) -> Iterable[tuple[Any, ...]]:

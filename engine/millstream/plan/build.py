@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -25,12 +25,12 @@ from millstream.plan.nodes import (
     Deliver,
     Filter,
     Flatten,
-    Merge,
     Node,
     Project,
     Read,
     Write,
     inputs,
+    merged,
 )
 from millstream.plan.places import placed, placed_by_name, span_of
 from millstream.plan.projection import Selected, expand, project, project_all, with_expression
@@ -114,7 +114,7 @@ def _planned(
     if existing is not None:
         with placed(query.span):
             results = [fitted(r, existing, r.kind, _window_of(r)) for r in results]
-    node = _merged(results)
+    node = merged(results)
     if isinstance(target, Client):
         return Planned(_delivered(prune(Deliver(node, query.limit))), sources)
     if existing is not None:
@@ -146,7 +146,9 @@ def _branch(query: statements.Query, context: BindContext, target: Target) -> _B
         _check_shape(query, target, context)
         persistent = not isinstance(target, Client)
         node, selected, key = _relation(query, context, persistent=persistent)
-    return _Branch(query, node, selected, key, tuple(item.read_source for item in context.sources))
+    return _Branch(
+        query, node, selected, key, tuple(s for item in context.sources for s in item.read_sources)
+    )
 
 
 def _result(branch: _Branch, target: Target, properties: Mapping[str, str]) -> Project:
@@ -187,16 +189,6 @@ def _check_union(first: _Branch, branch: _Branch) -> None:
 
 def _key_names(columns: tuple[Column, ...]) -> str:
     return ", ".join(column.name for column in columns if column.role is Role.KEY) or "none"
-
-
-def _merged(results: Sequence[Project]) -> Node:
-    """All branches as one relation: a balanced tree, because one as deep as there are branches
-    exhausts the stack of whatever walks it."""
-    if len(results) == 1:
-        return results[0]
-    middle = (len(results) + 1) // 2
-    left, right = _merged(results[:middle]), _merged(results[middle:])
-    return Merge(left, right, left.schema)
 
 
 def _write(node: Node, sink: Source, existing: Source | None) -> Write:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.rules import PSEUDO_COLUMNS, WINDOW_BOUNDS
 from millstream.catalog.source import Source
-from millstream.functions.function import Catalogue, ProcessorFunction
+from millstream.functions.function import Catalogue
 from millstream.model import refusals
 from millstream.model.errors import Span, StatementError, prefixed
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.nearest import did_you_mean
-from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
 from millstream.plan import wordings
-from millstream.plan.nodes import Node, Process, Read
+from millstream.plan.nodes import Node, Read
 from millstream.plan.places import placed
+from millstream.plan.processed import Processed, processed_by
 from millstream.plan.scope import Scope, location, why_unresolved
 from millstream.plan.typing import type_expression
 from millstream_parser import print_expression, statements
@@ -60,9 +61,9 @@ class NamedSource:
         )
 
     @property
-    def read_source(self) -> Source:
-        """The stream or table that is read."""
-        return self.source if self.processor is None else self.processor.source
+    def read_sources(self) -> tuple[Source, ...]:
+        """The streams or tables that are read."""
+        return (self.source,) if self.processor is None else self.processor.sources
 
     def has(self, name: str) -> bool:
         """Whether an expression may use this column."""
@@ -72,8 +73,7 @@ class NamedSource:
         """All of it as a relation; `prune` removes unused columns later."""
         if self.processor is not None:
             columns = (Column(self.prefix + c.name, c.type, c.role) for c in self.columns)
-            given = self.processor.input()
-            return Process(given, self.processor.function, Schema(tuple(columns)))
+            return self.processor.node(Schema(tuple(columns)))
         return self._read()
 
     def _read(self) -> Read:
@@ -81,28 +81,6 @@ class NamedSource:
         schema = Schema(tuple(Column(self.prefix + c.name, c.type, c.role) for c in columns))
         names = tuple(column.name for column in columns)
         return Read(self.source, self.prefix, schema, names, self.source.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Processed:
-    """A processor over the rows of a stream."""
-
-    function: ProcessorFunction
-    source: Source
-
-    def made(self) -> Source:
-        """The stream of the rows that it makes."""
-        columns = (
-            Column(column.name, column.type, Role.KEY if column.key else Role.VALUE)
-            for column in self.function.output
-        )
-        return replace(self.source, schema=Schema(tuple(columns)), timestamp=None)
-
-    def input(self) -> Read:
-        """The stream's own columns."""
-        columns = self.source.schema.columns
-        names = tuple(column.name for column in columns)
-        return Read(self.source, "", self.source.schema, names, self.source.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,30 +255,12 @@ def name_sources(
         with placed(item.span, script):
             source = catalog.source(item.name)
             _refuse_repeated(source, alias, tuple(result), len(aliased))
-            processed = _processed(source, item.processor, functions)
+            processed = processed_by(item, source, catalog, functions)
         prefix = f"{alias}_" if joined else ""
         if processed is not None:
             source = processed.made()
         result.append(NamedSource(alias, source, prefix, processed))
     return tuple(result)
-
-
-def _processed(source: Source, name: str | None, functions: Catalogue) -> Processed | None:
-    """The processor through which the rows of a source pass, if any."""
-    if name is None:
-        return None
-    function = functions.processor.get(name.upper())
-    if function is None:
-        raise wordings.PROCESSOR_UNKNOWN(
-            processor=name,
-            hint=did_you_mean(name.upper(), functions.processor)
-            or "Give it to connect(functions=[millstream.processor(…)]) or Database.register.",
-        )
-    if source.kind is SourceKind.TABLE:
-        raise wordings.PROCESSOR_OVER_TABLE(source=source.name)
-    if source.window is not None:
-        raise wordings.PROCESSOR_OVER_WINDOWS(source=source.name)
-    return Processed(function, source)
 
 
 def _refuse_range(source: statements.AliasedSource) -> None:

@@ -274,5 +274,7 @@ KEY_NOT_SELECTED = Template(
 PROCESSOR_UNKNOWN = Template("There is no processor '{processor}'.")
 PROCESSOR_OVER_TABLE = Template("A processor gets the rows of a stream, and {source} is a table.")
 PROCESSOR_OVER_WINDOWS = Template("A processor cannot read {source}, whose keys have windows.")
+PROCESSOR_OVER_ONE_TWICE = Template("PROCESS has the stream {source} twice.")
+BATCHES_OF_SEVERAL = Template("A processor of batches reads one stream: {processor} is one.")
 TEMPLATES = templates_in(globals())
 """All of them by name."""

@@ -28,11 +28,15 @@ class Record:
     """One record of the input. `key`: the value of the key column, a tuple of several, or None;
     `value`: the other columns by name."""
 
-    __slots__ = ("key", "partition", "timestamp_ms", "value")
+    __slots__ = ("key", "partition", "source", "timestamp_ms", "value")
 
-    def __init__(self, key: Any, value: dict[str, Any], timestamp_ms: int, partition: int) -> None:
+    def __init__(
+        self, key: Any, value: dict[str, Any], timestamp_ms: int, partition: int, source: str = ""
+    ) -> None:
         self.key = key
         self.value = value
+        self.source = source
+        """The name of its stream."""
         self.timestamp_ms = timestamp_ms
         """Its event time in milliseconds since 1970."""
         self.partition = partition

@@ -21,6 +21,16 @@ ROWS = (
         {"source": "HOPS"},
     ),
     Refused(
+        "SELECT * FROM «PROCESS(orders, orders, 'Silence')» EMIT CHANGES;",
+        "plan.PROCESSOR_OVER_ONE_TWICE",
+        {"source": "ORDERS"},
+    ),
+    Refused(
+        "SELECT * FROM «PROCESS(orders, both, 'Doubled')» EMIT CHANGES;",
+        "plan.BATCHES_OF_SEVERAL",
+        {"processor": "DOUBLED"},
+    ),
+    Refused(
         "CREATE STREAM x AS SELECT id FROM orders UNION ALL «SELECT total FROM spent»;",
         "plan.UNION_UNSUPPORTED",
         {"what": "tables"},

@@ -275,7 +275,7 @@ def _db() -> Iterator[Database]:
         ("SELECT * FROM PROCESS(readings, 'Silence');", "A query without EMIT cannot call"),
         ("SELECT * FROM PROCESS(t, 'Silence') WHERE n = 1;", "A query without EMIT cannot call"),
         ("SELECT * FROM PROCESS(readings) EMIT CHANGES;", "Expecting ','"),
-        ("SELECT * FROM PROCESS(readings, silence) EMIT CHANGES;", "Expecting STRING"),
+        ("SELECT * FROM PROCESS(readings, silence) EMIT CHANGES;", "name of the processor"),
     ],
 )
 def test_statements_that_are_refused(db: Database, sql: str, words: str) -> None:
