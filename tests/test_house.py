@@ -67,6 +67,7 @@ MAY_SEE: dict[str, set[str]] = {
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "executor", "ddl"}
     | {"scripts", "query", "queries", "cluster", "historical", "push", "metrics"},
     "dsl": LANGUAGE | VOCABULARY | {"functions", "catalog", "query"},
+    "applications": LANGUAGE | VOCABULARY | {"functions", "catalog", "processors"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
 FRONT = {"service", "pipeline", "testing", "millstream_server", "millstream_cli"}
@@ -84,7 +85,7 @@ ABOVE = {
 }
 """What the upper rooms may not import."""
 HOMES: dict[str, set[str]] = {
-    "sqlglot": {"millstream_parser", "plan", "operators", "query", "dsl"},
+    "sqlglot": {"millstream_parser", "plan", "operators", "query", "dsl", "applications"},
     "confluent_kafka": {"log"},
     "msgpack": {"formats"},
     "pyspark": {"history"},

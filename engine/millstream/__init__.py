@@ -8,6 +8,7 @@ with millstream.connect("orders.db") as db:
 ```
 """
 
+from millstream.applications.application import Application
 from millstream.dsl import fn
 from millstream.dsl.cases import when
 from millstream.dsl.expressions import Expr, col, lit, struct
@@ -29,6 +30,7 @@ from millstream.model.errors import (
 from millstream.model.listener import InternalListener
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.processors.batches import BatchContext, BatchProcessor
+from millstream.processors.composed import Peeked
 from millstream.processors.definition import processor
 from millstream.processors.processor import (
     STREAM_TIME,
@@ -37,6 +39,7 @@ from millstream.processors.processor import (
     Record,
 )
 from millstream.processors.stores import KeyValueStore, Store
+from millstream.processors.topology import Topology
 from millstream.query.changes import Deletion, Row
 from millstream.query.results import Done, History, Rows, Stream
 from millstream.service.database import Database, connect
@@ -48,6 +51,7 @@ __all__ = [
     "STREAM_TIME",
     "AggregatedKTable",
     "Appender",
+    "Application",
     "BatchContext",
     "BatchProcessor",
     "ConflictError",
@@ -68,6 +72,7 @@ __all__ = [
     "KeyValueStore",
     "MergedKStream",
     "MillstreamError",
+    "Peeked",
     "Processor",
     "ProcessorContext",
     "PullQuery",
@@ -78,6 +83,7 @@ __all__ = [
     "StatementError",
     "Store",
     "Stream",
+    "Topology",
     "UnavailableError",
     "__version__",
     "col",

@@ -36,9 +36,11 @@ def check_state(sink: str | None, before: Tables, after: Tables) -> None:
 
 
 def _continues(before: StateTable | None, after: StateTable | None) -> bool:
-    """Whether the new plan can use a state table. A column may be missing, since it can be added; a
-    column of another type may not."""
-    if before is None or after is None or before.key != after.key:
+    """Whether the new plan can use a state table. A table or a column may be missing, since it can
+    be added; a column of another type may not."""
+    if before is None:
+        return True
+    if after is None or before.key != after.key:
         return False
     known = dict(before.value)
     return all(known.get(name, kind) == kind for name, kind in after.value)

@@ -10,9 +10,9 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from millstream.dsl.expressions import Expr, Value, column, tree_of
-from millstream.dsl.names import folded
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.signatures import Pattern, Signature, parse_signature
+from millstream.model.names import folded
 from millstream.model.nearest import did_you_mean
 from millstream_grammar.keywords import TIME_UNITS
 from millstream_parser.names import identifier

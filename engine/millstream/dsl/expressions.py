@@ -11,7 +11,7 @@ from typing import NoReturn, TypeAlias
 from sqlglot import exp
 
 from millstream.dsl.chains import CHAIN, chained, depth_of
-from millstream.dsl.names import STAR, folded, split_name
+from millstream.model.names import STAR, folded, split_name
 from millstream_parser import (
     Parameters,
     SyntaxFailure,

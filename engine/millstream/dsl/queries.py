@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from millstream.dsl.expressions import Expr, Value, col, column, condition, tree_of
 from millstream.dsl.inlining import Selected
-from millstream.dsl.names import folded
 from millstream.dsl.statements import Connection, SinkOptions, Stage, create_as
 from millstream.model.errors import StatementError
+from millstream.model.names import folded
 from millstream.query.changes import Row
 from millstream.query.results import Done, Result, Rows, Stream
 from millstream_parser import print_statement

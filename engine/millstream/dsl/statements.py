@@ -7,9 +7,9 @@ from typing import Literal, Protocol, TypedDict
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
-from millstream.dsl.names import folded
 from millstream.functions.function import Catalogue
 from millstream.model.errors import StatementError
+from millstream.model.names import folded
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import SourceKind
 from millstream.query.results import Result

@@ -10,7 +10,6 @@ from sqlglot import exp
 from millstream.dsl.expressions import Expr, Value, condition
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import Within, joined, within_of
-from millstream.dsl.names import folded
 from millstream.dsl.pulls import PullQuery
 from millstream.dsl.queries import (
     ContinuousQuery,
@@ -29,6 +28,7 @@ from millstream.dsl.statements import Connection, SinkOptions, source_of
 from millstream.dsl.tables import KGroupedTable, KTable, aliased, column_of, grouped
 from millstream.dsl.windows import Length, Window
 from millstream.model.errors import StatementError
+from millstream.model.names import folded
 from millstream.model.schema import SourceKind
 from millstream.query.results import Done
 from millstream_parser import statements as s

@@ -13,7 +13,6 @@ from millstream.dsl import fn
 from millstream.dsl.expressions import Expr, Value, col, column, condition
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import joined, name_of
-from millstream.dsl.names import folded
 from millstream.dsl.pulls import PullQuery
 from millstream.dsl.queries import (
     ContinuousQuery,
@@ -26,6 +25,7 @@ from millstream.dsl.queries import (
     with_keys,
 )
 from millstream.dsl.statements import Connection, SinkOptions, source_of
+from millstream.model.names import folded
 from millstream.model.schema import SourceKind
 from millstream_parser import statements as s
 

@@ -195,11 +195,14 @@ class Catalogue:
         upper = name.upper()
         return self.scalar.get(upper) or self.aggregate.get(upper) or self.table.get(upper)
 
-    def with_processors(self, processors: Sequence[ProcessorFunction]) -> Catalogue:
-        """A copy with these processors added; raises ValueError if a name is taken."""
+    def with_processors(
+        self, processors: Sequence[ProcessorFunction], *, replacing: bool = False
+    ) -> Catalogue:
+        """A copy with these processors added, or put in the place of those of their names; raises
+        ValueError if a name is taken."""
         known = dict(self.processor)
         for processor in processors:
-            if processor.name in known:
+            if processor.name in known and not replacing:
                 raise ValueError(f"there is a processor {processor.name} already")
             known[processor.name] = processor
         return replace(self, processor=known)

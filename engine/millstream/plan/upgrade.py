@@ -17,6 +17,7 @@ from millstream.plan.nodes import (
     Filter,
     Flatten,
     Node,
+    Process,
     Project,
     Read,
     Repartition,
@@ -43,6 +44,9 @@ def _refuse(name: str, node: Node) -> None:
             raise _unsupported(name, f"queries of windowed sources ({source.name})")
         case Aggregate() if node.input.kind is SourceKind.TABLE:
             raise _unsupported(name, "aggregations of tables")
+        case Process():
+            # Its streams are compared, and whether they are several does not matter.
+            return
         case _ if len(inputs(node)) > 1:
             raise _unsupported(name, "queries with joins or UNION ALL")
     for below in inputs(node):
@@ -74,6 +78,11 @@ def _shape(node: Node, what: str, *, kept: bool = False) -> Shape:
         case Repartition():
             own = (node.keys, node.schema) if what == "partitioning" else ()
             return own + _shape(node.input, what, kept=True)
+        case Process(_, processor, schema, streams):
+            # What the processors do may change; their stores are compared as tables.
+            own = (processor.name, processor.batches, streams, schema if kept else ())
+            below = _shape(node.input, what, kept=True)
+            return (own if what == "source" else ()) + below
         case Aggregate():
             own = (node.aggregates, node.window, node.final, node.schema)
             below = _shape(node.input, what, kept=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +10,12 @@ from millstream.model.errors import StatementError
 from millstream.model.types import SqlType
 from millstream.plan.types import sql_type
 from millstream.processors.batches import BatchProcessor, TaskBatches
+from millstream.processors.nodes import NAME
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS, Output, TaskProcessor, Times
 from millstream.processors.stores import KeyValueStore
 from millstream_parser import parse, statements
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _ROLES = (statements.ColumnRole.KEY, statements.ColumnRole.VALUE)
 
 
@@ -31,7 +30,7 @@ def processor(
     stores; it gets no records. Raises StatementError for a class that cannot be used.
     """
     called = name or str(getattr(supplier, "__name__", ""))
-    if not _NAME.fullmatch(called):
+    if not NAME.fullmatch(called):
         raise StatementError(f"{called!r} cannot be the name of a processor", hint="Give a name.")
     try:
         instance = supplier()
@@ -39,18 +38,36 @@ def processor(
             raise TypeError(
                 f"{type(instance).__name__} is no millstream.Processor and no BatchProcessor"
             )
-        output = _columns(instance.output)
-        stores = _stores(instance, output)
+        if not isinstance(instance.output, str):
+            raise TypeError("its output is for several children: it needs a Topology")
+        return function_of(called, supplier, instance, columns_of(instance.output))
     except USERS_ERRORS as error:
-        raise StatementError(
-            f"Processor {called} cannot be registered: {type(error).__name__}: {error}"
-        ) from error
+        raise not_registered(called, error) from error
+
+
+def function_of(
+    name: str,
+    supplier: Callable[[], Processor | BatchProcessor],
+    instance: Processor | BatchProcessor,
+    output: tuple[OutputColumn, ...],
+) -> ProcessorFunction:
+    """The entry of the catalogue. Initialises the instance, to learn its stores; raises whatever
+    that does."""
+    stores = _stores(instance, output)
     batches = isinstance(instance, BatchProcessor)
-    return ProcessorFunction(called.upper(), output, supplier, stores, batches)
+    return ProcessorFunction(name.upper(), output, supplier, stores, batches)
 
 
-def _columns(output: str) -> tuple[OutputColumn, ...]:
-    """The columns of the output, keys first."""
+def not_registered(name: str, error: BaseException) -> StatementError:
+    """The error for a processor whose class cannot be used."""
+    notes = "".join(f". {note}" for note in getattr(error, "__notes__", ()))
+    return StatementError(
+        f"Processor {name} cannot be registered: {type(error).__name__}: {error}{notes}"
+    )
+
+
+def columns_of(output: str) -> tuple[OutputColumn, ...]:
+    """The columns of an output, keys first. Raises ValueError and StatementError."""
     if not output:
         raise ValueError('it declares no output, such as output = "id STRING KEY, n BIGINT"')
     (statement,) = parse(f"CREATE STREAM made ({output});")
@@ -76,7 +93,7 @@ def _stores(
     kinds: dict[str, KeyValueStore] = {}
 
     def declared(name: str, kind: KeyValueStore) -> _NoRows:
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be the name of a store")
         if name.casefold() in map(str.casefold, kinds):
             raise ValueError(f"the names of stores differ by more than their case: '{name}'")

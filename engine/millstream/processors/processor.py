@@ -80,8 +80,9 @@ class ProcessorContext(Protocol):
     def stream_time(self) -> dt.datetime | None:
         """The greatest event time of the task's records; None before the first one."""
 
-    def store(self, name: str, kind: KeyValueStore) -> Store:
-        """A store of this task. Only `init` may call this, with the same stores each time."""
+    def store(self, name: str, kind: KeyValueStore | None = None) -> Store:
+        """A store of this task. Only `init` may call this, with the same stores each time. Without
+        a kind, a store that `Topology.add_store` gives to several processors."""
 
     def schedule(self, interval: dt.timedelta, kind: TimeKind, punctuate: Punctuate) -> Schedule:
         """Call a function with the time each time `interval` has passed; the first time, so long
@@ -89,10 +90,16 @@ class ProcessorContext(Protocol):
         Only `init` may call this."""
 
     def forward(
-        self, key: Any, value: Mapping[str, Any], *, timestamp: dt.datetime | None = None
+        self,
+        key: Any,
+        value: Mapping[str, Any],
+        *,
+        timestamp: dt.datetime | None = None,
+        to: str | None = None,
     ) -> None:
         """Emit a row of the output: key and value as in `Record`; a column that is not in `value`
-        is NULL. `timestamp`: by default that of the record, or the time of the schedule."""
+        is NULL. `timestamp`: by default that of the record, or the time of the schedule. `to`: in a
+        `Topology` the child that gets it, by default all of them."""
 
 
 class Processor:
@@ -111,7 +118,8 @@ class Processor:
     an instance that processes nothing, to learn which stores there are.
     """
 
-    output: str = ""
+    output: str | Mapping[str, str] = ""
+    """In a `Topology` also columns for each child, by its name."""
 
     def init(self, context: ProcessorContext) -> None:
         """Called before the first record."""

@@ -44,7 +44,8 @@ class Output:
         self._values = dict.fromkeys(self._names[self._keys :])
 
     def row(self, key: Any, value: Mapping[str, Any]) -> list[Any]:
-        """The values of a row; raises ValueError or TypeError for those that are not accepted."""
+        """The values of a row, keys first, as copies; raises ValueError or TypeError for those that
+        are not accepted."""
         keys = key if self._keys > 1 else (key,)
         if not self._keys:
             if key is not None:
@@ -63,6 +64,12 @@ class Output:
         except ValueError as error:
             raise ValueError(f"column {self._names[len(made)]}: {error}") from None
         return made
+
+    def split(self, row: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+        """Key and value of a row."""
+        keys = self._keys
+        key = row[0] if keys == 1 else tuple(row[:keys]) if keys else None
+        return key, dict(zip(self._values, row[keys:], strict=True))
 
 
 @dataclass(slots=True)
@@ -132,8 +139,10 @@ class Context:
         """See `ProcessorContext`."""
         return None if self.stream_ms == BEFORE else as_time(self.stream_ms)
 
-    def store(self, name: str, kind: KeyValueStore) -> Store:
+    def store(self, name: str, kind: KeyValueStore | None = None) -> Store:
         """See `ProcessorContext`."""
+        if kind is None:
+            raise ValueError(f"store {name!r} needs a kind, such as KeyValueStore('STRING', 'INT')")
         return self.stores.add(name, kind)
 
     def schedule(
@@ -152,16 +161,35 @@ class Context:
         return made
 
     def forward(
-        self, key: Any, value: Mapping[str, Any], *, timestamp: dt.datetime | None = None
+        self,
+        key: Any,
+        value: Mapping[str, Any],
+        *,
+        timestamp: dt.datetime | None = None,
+        to: str | None = None,
     ) -> None:
         """See `ProcessorContext`."""
+        at_ms = self.time_of(timestamp)
+        if to is not None:
+            raise ValueError(
+                f"there is no child {to!r}: only processors of a Topology have children"
+            )
+        self.emit(self.output.row(key, value), at_ms)
+
+    def time_of(self, timestamp: dt.datetime | None) -> int:
+        """The time of a row that is forwarded now, in ms. Raises RuntimeError where nothing can be
+        forwarded, ValueError for a time that no row can have."""
         if self.now_ms == BEFORE:
             raise RuntimeError("forward is for process and for schedules, not for init and close")
         at = self.now_ms if timestamp is None else as_ms(timestamp)
         if not 0 <= at <= LATEST:
             raise ValueError(f"a row cannot have the time {timestamp}, before 1970 or far away")
-        self.forwarded.values.extend(self.output.row(key, value))
-        self.forwarded.times_ms.append(at)
+        return at
+
+    def emit(self, row: Sequence[Any], at_ms: int) -> None:
+        """Add a row to the output."""
+        self.forwarded.values.extend(row)
+        self.forwarded.times_ms.append(at_ms)
         self.forwarded.causes.append(self.cause)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
-from millstream.functions.function import Catalogue
+from millstream.functions.function import Catalogue, ProcessorFunction
 from millstream.query.results import Result
 from millstream.query.session import Session
 from millstream.scripts.text import parse_text
@@ -31,6 +32,11 @@ class ChainConnection:
     def functions(self) -> Catalogue:
         """The functions that statements may call."""
         return self.engine.functions
+
+    def use(self, processors: Sequence[ProcessorFunction]) -> None:
+        """Register processors, in the place of those with their names."""
+        registry = self.engine.registry
+        registry.functions = registry.functions.with_processors(processors, replacing=True)
 
     def execute(self, statement: s.Statement) -> Result:
         """Print a statement and execute the text, so that what is recorded, and what errors point

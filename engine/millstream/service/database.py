@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from millstream.applications.application import Application, deploy
 from millstream.dsl.streams import KStream, stream
 from millstream.dsl.tables import KTable, table
 from millstream.functions.user import UserFunction
@@ -22,6 +23,7 @@ from millstream.model.settings import (
     canonical_name,
     shared_settings,
 )
+from millstream.processors.topology import Topology
 from millstream.query.results import Result
 from millstream.query.session import Session
 from millstream.service.chain_connection import ChainConnection
@@ -86,6 +88,17 @@ class Database:
         """A table as the start of a chain, and of pull queries:
         `db.table("spending").where(col("total") > 10).df()`. See `stream`."""
         return table(ChainConnection(self.engine, self.session), name)
+
+    def deploy(self, topology: Topology, name: str) -> Application:
+        """Run a topology of processors: creates its streams and queries, which keep running.
+
+        The streams of its sources and sinks have their names, in upper case. If the application
+        runs already, because the database was opened again, it is only returned. Raises
+        StatementError for a topology that cannot be, ConflictError if something else has one of its
+        names.
+        """
+        check_running(self.engine)
+        return deploy(topology, name, ChainConnection(self.engine, self.session))
 
     def insert(self, target: str, data: Insertable, *, columns: Sequence[str] | None = None) -> int:
         """Insert rows into a stream or table, in one transaction; returns their number.

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from millstream import col, hopping
 from millstream.dsl.joins import within_of
-from millstream.dsl.names import folded
 from millstream.dsl.queries import emitting, items_of
 from millstream.dsl.statements import create_as
+from millstream.model.names import folded
 from millstream_parser import parse, print_statement
 from millstream_parser import statements as s
 

@@ -1,0 +1,1 @@
+"""Topologies of processors that run on a database, as persistent queries."""

@@ -1,0 +1,419 @@
+"""Topologies of processors that run: their rows, state and edits, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import millstream
+from millstream import (
+    ConflictError,
+    Database,
+    EngineSettings,
+    KeyValueStore,
+    MillstreamError,
+    Processor,
+    ProcessorContext,
+    Record,
+    StatementError,
+    Topology,
+)
+from millstream.runtime.spec import QueryState
+
+BASE = 1_700_000_000_000
+CHECKED = {
+    "count": "customer STRING KEY, amount DOUBLE",
+    "alerts": "customer STRING KEY, amount DOUBLE, total DOUBLE",
+}
+Rows = list[tuple[Any, ...]]
+
+
+class Check(Processor):
+    """Orders of 100 and more are alerts; each order is counted for its customer."""
+
+    output = CHECKED
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.totals = context.store("totals", KeyValueStore("STRING", "DOUBLE"))
+
+    def process(self, record: Record) -> None:
+        amount = record.value["AMOUNT"]
+        total = self.totals.get(record.key, 0.0) + amount
+        self.totals.put(record.key, total)
+        self.context.forward(record.key, {"AMOUNT": amount}, to="count")
+        if amount >= 100:
+            self.context.forward(record.key, {"AMOUNT": amount, "TOTAL": total}, to="alerts")
+
+
+class Count(Processor):
+    """The number of rows of each key."""
+
+    output = "customer STRING KEY, n BIGINT"
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.counts = context.store("counts", KeyValueStore("STRING", "BIGINT"))
+
+    def process(self, record: Record) -> None:
+        n = self.counts.get(record.key, 0) + 1
+        self.counts.put(record.key, n)
+        self.context.forward(record.key, {"N": n})
+
+
+def spending() -> Topology:
+    return (
+        Topology()
+        .add_source("orders", "orders", key="customer STRING", value="amount DOUBLE", partitions=2)
+        .add_processor("check", Check, "orders")
+        .add_processor("count", Count, "check")
+        .add_sink("alerts", "alerts", "check")
+        .add_sink("counts", "counts", "count")
+    )
+
+
+def opened(
+    path: str = ":memory:", topology: Topology | None = None, batch: int = 1_000
+) -> Database:
+    return millstream.connect(
+        path,
+        functions=() if topology is None else topology.processors("spending"),
+        settings=EngineSettings(max_batch_records=batch),
+        properties={
+            "auto.offset.reset": "earliest",
+            "processing.guarantee": "exactly_once_v2",
+        },
+    )
+
+
+def order(db: Database, *orders: tuple[str, float]) -> None:
+    rows = [
+        {"customer": customer, "amount": amount, "ROWTIME": BASE + at}
+        for at, (customer, amount) in enumerate(orders)
+    ]
+    db.insert("orders", rows)
+    db.wait()
+
+
+def rows(db: Database, sql: str) -> Rows:
+    return list(db.execute(sql))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1_000])
+def test_rows_go_to_the_children_that_they_are_for(batch: int) -> None:
+    with opened(batch=batch) as db:
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 50), ("bob", 120), ("ann", 200), ("ann", 1))
+        alerts = sorted(rows(db, "SELECT * FROM alerts"))
+        counts = sorted(rows(db, "SELECT * FROM counts"))
+        assert len(application.queries) == 3
+    assert alerts == [("ann", 200.0, 250.0), ("bob", 120.0, 120.0)]
+    assert counts == [("ann", 1), ("ann", 2), ("ann", 3), ("bob", 1)]
+
+
+def test_one_sink_needs_no_stream_between() -> None:
+    topology = (
+        Topology()
+        .add_source("orders", "orders", key="customer STRING", value="amount DOUBLE", partitions=1)
+        .add_processor("count", Count, "orders")
+        .add_sink("counts", "counts", "count", partitions=3)
+    )
+    with opened() as db:
+        application = db.deploy(topology, "counting")
+        assert application.streams == ("ORDERS", "COUNTS")
+        order(db, ("ann", 1), ("ann", 1))
+        assert rows(db, "SELECT * FROM counts") == [("ann", 1), ("ann", 2)]
+
+
+class Slow(Processor):
+    """Rows of a table made by SQL, and an alert by time."""
+
+    output = "customer STRING KEY, seen TIMESTAMP"
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.last = context.store("last")
+        context.schedule(dt.timedelta(seconds=1), millstream.STREAM_TIME, self.look)
+
+    def process(self, record: Record) -> None:
+        raise AssertionError("it gets nothing")
+
+    def look(self, time: dt.datetime) -> None:
+        for customer, seen in self.last.range():
+            self.context.forward(customer, {"SEEN": seen}, timestamp=seen)
+
+
+class Last(Processor):
+    output = "nothing INT"
+
+    def init(self, context: ProcessorContext) -> None:
+        self.last = context.store("last")
+
+    def process(self, record: Record) -> None:
+        assert record.source == "orders"
+        self.last.put(record.key, record.timestamp)
+
+
+def test_processors_can_share_a_store() -> None:
+    topology = (
+        Topology()
+        .add_source("orders", "orders", key="customer STRING", value="amount DOUBLE", partitions=1)
+        .add_source("nobody", "nobody", value="x INT", partitions=1)
+        .add_processor("last", Last, "orders")
+        .add_processor("slow", Slow, "nobody")
+        .add_sink("seen", "seen", "slow")
+        .add_store("last", KeyValueStore("STRING", "TIMESTAMP"), "last", "slow")
+    )
+    with opened() as db:
+        application = db.deploy(topology, "sharing")
+        assert len(application.queries) == 1, "the store connects them"
+        db.insert(
+            "orders",
+            [
+                {"customer": "a", "amount": 1, "ROWTIME": 1_000},
+                {"customer": "b", "amount": 1, "ROWTIME": 1_500},
+                {"customer": "c", "amount": 1, "ROWTIME": 2_400},
+            ],
+        )
+        db.wait()
+        at = [(c, str(t)[17:]) for c, t in rows(db, "SELECT customer, seen FROM seen")]
+    assert at == [("a", "01"), ("b", "01.500000"), ("c", "02.400000")]
+
+
+def test_a_source_can_read_the_topic_of_a_sink() -> None:
+    topology = (
+        spending()
+        .add_source("moved", "counts")
+        .add_processor("again", Count, "moved")
+        .add_sink("again_out", "again", "again")
+    )
+    with opened() as db:
+        application = db.deploy(topology, "spending")
+        order(db, ("ann", 1), ("ann", 1))
+        assert sorted(rows(db, "SELECT * FROM again_out")) == [("ann", 1), ("ann", 2)]
+        assert len(application.queries) == 4
+
+
+def test_it_reads_and_is_read_by_sql() -> None:
+    topology = (
+        Topology()
+        .add_source("large", "large")
+        .add_processor("count", Count, "large")
+        .add_sink("counted", "counted", "count")
+    )
+    with opened() as db:
+        db.execute(
+            "CREATE STREAM orders (customer STRING KEY, amount DOUBLE)"
+            " WITH (kafka_topic='orders', partitions=2, value_format='JSON');"
+            "CREATE STREAM large AS SELECT * FROM orders WHERE amount > 10;"
+        )
+        db.deploy(topology, "reading")
+        db.execute(
+            "CREATE TABLE most AS SELECT customer, MAX(n) AS n FROM counted GROUP BY customer;"
+        )
+        order(db, ("ann", 11), ("ann", 1), ("ann", 12), ("bob", 13))
+        assert sorted(rows(db, "SELECT * FROM most")) == [("ann", 2), ("bob", 1)]
+
+
+def test_it_goes_on_when_the_database_is_opened_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    with opened(path) as db:
+        db.deploy(spending(), "spending")
+        order(db, ("ann", 60), ("bob", 1))
+    with opened(path, spending()) as db:
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 100))
+        assert rows(db, "SELECT * FROM alerts") == [("ann", 100.0, 160.0)]
+        assert len(application.queries) == 3
+
+
+def test_another_topology_does_not_take_the_place_of_the_one_that_runs() -> None:
+    other = spending().replace_processor("count", Check)
+    with opened() as db:
+        db.deploy(spending(), "spending")
+        with pytest.raises(MillstreamError, match="count"):
+            db.deploy(other, "spending")
+        with pytest.raises(ConflictError, match="ALERTS already"):
+            db.deploy(spending(), "twice")
+        order(db, ("ann", 100))
+        assert rows(db, "SELECT * FROM alerts") == [("ann", 100.0, 100.0)]
+
+
+def test_what_fails_on_the_way_leaves_nothing() -> None:
+    topology = spending().add_source("no", "no_such_stream").add_processor("x", Count, "no")
+    with opened() as db:
+        with pytest.raises(MillstreamError, match="NO_SUCH_STREAM"):
+            db.deploy(topology, "spending")
+        assert rows(db, "SHOW STREAMS;") == [] or not db.engine.catalog.queries
+        assert db.engine.catalog.find("ORDERS") is None
+        db.deploy(spending(), "other")
+
+
+class Better(Check):
+    """As Check, and from 50 on."""
+
+    def process(self, record: Record) -> None:
+        amount = record.value["AMOUNT"]
+        total = self.totals.get(record.key, 0.0) + amount
+        self.totals.put(record.key, total)
+        if amount >= 50:
+            self.context.forward(record.key, {"AMOUNT": amount, "TOTAL": total}, to="alerts")
+        self.context.forward(record.key, {"AMOUNT": amount}, to="count")
+
+
+class Remembering(Better):
+    """With a further store."""
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.more = context.store("more", KeyValueStore("STRING", "BIGINT"))
+
+    def process(self, record: Record) -> None:
+        self.more.put(record.key, self.more.get(record.key, 0) + 1)
+        super().process(record)
+
+
+def test_an_edit_keeps_the_state(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    with opened(path) as db:
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 60), ("bob", 60))
+        application.edit(lambda t: t.replace_processor("check", Better))
+        order(db, ("ann", 60))
+        application.edit(lambda t: t.replace_processor("check", Remembering))
+        order(db, ("ann", 60))
+        edited = application.topology
+        alerts = [("ann", 60.0, 120.0), ("ann", 60.0, 180.0)]
+        assert rows(db, "SELECT * FROM alerts") == alerts
+    with opened(path, edited) as db:
+        db.deploy(edited, "spending")
+        order(db, ("bob", 70))
+        assert sorted(rows(db, "SELECT * FROM alerts")) == [*alerts, ("bob", 70.0, 130.0)]
+        assert ("ann", 3) in rows(db, "SELECT * FROM counts")
+
+
+class Forgetting(Check):
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+
+
+class Retyped(Check):
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.totals = context.store("totals", KeyValueStore("STRING", "BIGINT"))
+
+
+class Wider(Count):
+    output = "customer STRING KEY, n BIGINT, more INT"
+
+
+EDITS = {
+    "a store that vanishes": lambda t: t.replace_processor("check", Forgetting),
+    "a store of another type": lambda t: t.replace_processor("check", Retyped),
+    "other columns": lambda t: t.replace_processor("count", Wider),
+    "a further sink": lambda t: t.add_sink("more", "more", "count"),
+    "a further source": lambda t: t.add_source("x", "orders").add_processor("y", Count, "x"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_edits_that_are_refused_leave_it_running(edit: str) -> None:
+    with opened() as db:
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 60))
+        with pytest.raises(MillstreamError):
+            application.edit(EDITS[edit])
+        order(db, ("ann", 100))
+        assert {status.state for status in db.engine.statuses()} == {QueryState.RUNNING}
+        assert rows(db, "SELECT * FROM alerts") == [("ann", 100.0, 160.0)]
+        assert application.topology.describe() == spending().describe()
+
+
+def test_pause_and_resume() -> None:
+    with opened() as db:
+        application = db.deploy(spending(), "spending")
+        application.pause()
+        order(db, ("ann", 100))
+        assert rows(db, "SELECT * FROM alerts") == []
+        application.resume()
+        db.wait()
+        assert rows(db, "SELECT * FROM alerts") == [("ann", 100.0, 100.0)]
+
+
+def test_the_last_rows_of_each_node() -> None:
+    with opened() as db:
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 60), ("bob", 100), ("ann", 1))
+        assert [(p.key, p.value) for p in application.peek("orders", 2)] == [
+            ("bob", {"AMOUNT": 100.0}),
+            ("ann", {"AMOUNT": 1.0}),
+        ]
+        assert [p.value for p in application.peek("counts")] == [{"N": 1}, {"N": 1}, {"N": 2}]
+        assert [p.timestamp_ms for p in application.peek("alerts")] == [BASE + 1]
+        with pytest.raises(StatementError, match="no node alert"):
+            application.peek("alert")
+        with pytest.raises(StatementError, match="positive"):
+            application.peek("alerts", 0)
+
+
+def test_drop_leaves_nothing_but_the_topics_of_sources() -> None:
+    with opened() as db:
+        db.deploy(spending(), "spending").drop(delete_topics=True)
+        assert not db.engine.catalog.sources
+        db.wait()
+        assert {str(row[0]) for row in rows(db, "SHOW TOPICS;")} == {"orders"}
+        db.deploy(spending(), "spending")
+        order(db, ("ann", 100))
+        assert rows(db, "SELECT * FROM alerts") == [("ann", 100.0, 100.0)]
+
+
+class Failing(Count):
+    def process(self, record: Record) -> None:
+        if record.value["AMOUNT"] == 13:
+            raise LookupError("thirteen")
+        super().process(record)
+
+
+def test_an_exception_names_the_node() -> None:
+    with opened() as db:
+        db.deploy(spending().replace_processor("count", Failing), "spending")
+        order(db, ("ann", 13))
+        (error,) = [str(s.error) for s in db.engine.statuses() if s.error]
+    assert "LookupError: thirteen" in error
+    assert "In node count of the topology" in error
+
+
+class Both(Processor):
+    output = "id STRING KEY, items ARRAY<INT>"
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+
+    def process(self, record: Record) -> None:
+        record.value["ITEMS"].append(99)
+        self.context.forward(record.key, record.value)
+
+
+def test_what_a_child_changes_in_a_record_the_others_do_not_see() -> None:
+    topology = (
+        Topology()
+        .add_source("lists", "lists", key="id STRING", value="items ARRAY<INT>", partitions=1)
+        .add_processor("one", Both, "lists")
+        .add_processor("other", Both, "lists")
+        .add_processor("third", Both, "one")
+        .add_sink("direct", "direct", "lists")
+        .add_sink("out", "out", "one", "other", "third")
+    )
+    with opened() as db:
+        db.deploy(topology, "copies")
+        db.insert("lists", [{"id": "a", "items": [1]}])
+        db.wait()
+        assert rows(db, "SELECT * FROM direct") == [("a", [1])]
+        assert sorted(rows(db, "SELECT items FROM out")) == [
+            ([1, 99],),
+            ([1, 99],),
+            ([1, 99, 99],),
+        ]
