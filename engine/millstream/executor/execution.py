@@ -48,7 +48,8 @@ def _targets(step: Step) -> tuple[str, ...]:
         case Call(target):
             return (target,)
         case ProcessorCall():
-            return (step.target, step.times_new, *(store.changes for store in step.stores))
+            stores = (store.changes for store in step.stores)
+            return (step.target, step.times_new, step.skipped, *stores)
         case Upsert() | Repeat():
             return ()
     assert_never(step)

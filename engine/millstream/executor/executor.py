@@ -22,7 +22,7 @@ from millstream.executor.compaction import PACE, Pace
 from millstream.executor.decode import Decoder, decode_spec, in_order
 from millstream.executor.execution import Ready, ready
 from millstream.executor.groups import OneThread, TaskGroups, Workers
-from millstream.executor.problems import refuse_fatal, stopped
+from millstream.executor.problems import PROCESSOR, refuse_fatal, stopped
 from millstream.executor.source_reader import Sharing, SourceReader
 from millstream.executor.task_group import GroupSpec, TaskGroup
 from millstream.formats.codec import EncodeSpec
@@ -68,8 +68,9 @@ class DuckDBExecutor:
     sent their rows. `cached`: intermediate revisions of a key may
     be dropped between commits; outputs of a table sink then leave with `flush`. `delivering`:
     whether the rows of a Deliver root are consumed; a SOURCE TABLE only stores them. `fatal`: kinds
-    of problems in the input that stop the query instead of being reported. `pace`: when changelogs
-    are compacted. `by_arrival`: order records by the arrival numbers of the log instead of their
+    of problems in the input that stop the query instead of being reported; without PROCESSOR,
+    records for which processors raise exceptions are skipped. `pace`: when changelogs are
+    compacted. `by_arrival`: order records by the arrival numbers of the log instead of their
     event times; output records keep the number of the record that caused them. `moments`: rows that
     move always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
     records, unless they are sent together: no task reads them before the commit then. `sharing`:
@@ -119,7 +120,8 @@ class DuckDBExecutor:
             for item in sub.inputs
         )
         self._sources = tuple(reader for reader in readers if reader is not None)
-        spec = GroupSpec(store, query_id, sub, program, pace, readers, by_arrival)
+        skipping = PROCESSOR not in fatal
+        spec = GroupSpec(store, query_id, sub, program, pace, readers, by_arrival, skipping)
         divisible = not self._moments and is_divisible(sub, program)
         self._groups = TaskGroups(spec, workers or OneThread(), grouping if divisible else None)
         self._encode = _encode_spec(sub.root) if isinstance(sub.root, Write) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 
 import duckdb
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.executor.decode import Decoder
-from millstream.executor.processors import ProcessingError
+from millstream.executor.processors import ProcessingError, users_traceback
 from millstream.model.batch import PART, SEQ
 from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
 from millstream.model.problem import Problem
@@ -19,6 +18,10 @@ from millstream.topology.topology import SubTopology
 
 _FATAL = {"TIMESTAMP": "Fatal user code error in TimestampExtractor callback for record"}
 """The dialect's text for a query that ends because it must not skip a record of some kind."""
+
+
+PROCESSOR = "PROCESSOR"
+"""The kind of a record for which a processor has raised an exception."""
 
 
 def failed_rows(
@@ -75,13 +78,10 @@ def processor_failed(error: ProcessingError, taken: Decoder, sub: SubTopology) -
     topic, offset, row = _origin(taken, sub, error.seq)
     why = error.__cause__
     assert why is not None
-    # The first frame is the caller of the user's method.
-    below = None if why.__traceback__ is None else why.__traceback__.tb_next
-    shown = "".join(traceback.format_exception(type(why), why, below))
     where = f"offset {offset} of topic {topic}, partition {error.part}"
     return RecordError(
         f"Processor {error.where} raised {type(why).__name__}: {why}",
-        detail=f"The record: {where}: {row}\n{shown.rstrip()}",
+        detail=f"The record: {where}: {row}\n{users_traceback(why)}",
         hint="Correct the processor and open the database with it: the query goes on with this"
         " record. Or DROP it.",
         code="E-PROCESSOR",

@@ -7,6 +7,7 @@ with everything it keeps in memory when a run fails or the task leaves.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, repeat
@@ -33,6 +34,7 @@ from millstream.processors.running import (
     USERS_ERRORS,
     Output,
     ProcessorError,
+    Skipped,
     TaskProcessor,
     Times,
 )
@@ -62,6 +64,8 @@ class Processors:
     """The instances of some tasks, by the program's relation and the partition."""
 
     session: Session
+    skipping: bool = False
+    """Whether records for which user code fails are skipped, instead of a query that stops."""
     _open: dict[tuple[str, int], _Instance] = field(default_factory=dict)
 
     def forget(self, part: int | None = None) -> None:
@@ -82,14 +86,15 @@ class Processors:
                 instance = self._opened(call, part)
                 match instance:
                     case TaskProcessor():
-                        made.add(part, given.records_through(instance, start, end), start)
+                        forwarded = given.records_through(instance, start, end, self.skipping)
                     case TaskBatches():
-                        made.add(part, given.batch_through(instance, start, end), start)
+                        forwarded = given.batch_through(instance, start, end, self.skipping)
             except ProcessorError as error:
                 seq = rows[ORIGIN][start + error.place].as_py()
                 where = f"{call.node.processor.name}.{error.method}"
                 raise ProcessingError(part, seq, where) from error.__cause__
-            made.changed(part, instance)
+            made.add(part, forwarded, start)
+            made.changed(part, instance, start)
         return made.relations(rows)
 
     def _opened(self, call: ProcessorCall, part: int) -> _Instance:
@@ -148,21 +153,22 @@ class _Given:
             self._keys, self._records = _records_of_several(call.node, rows)
 
     def records_through(
-        self, instance: TaskProcessor, start: int, end: int
+        self, instance: TaskProcessor, start: int, end: int, skipping: bool
     ) -> Sequence[ForwardedBatch]:
         """What a processor forwards for the next rows of its task."""
-        made = instance.run(islice(self._records, end - start), self._keys[start:end])
+        records = islice(self._records, end - start)
+        made = instance.run(records, self._keys[start:end], skipping=skipping)
         width = len(self._output)
         columns = [_column(made.values[n::width], c.type) for n, c in enumerate(self._output)]
         times = pa.array(made.times_ms, pa.int64())
         return [ForwardedBatch(tuple(columns), times, np.array(made.causes, np.int64))]
 
     def batch_through(
-        self, instance: TaskBatches, start: int, end: int
+        self, instance: TaskBatches, start: int, end: int, skipping: bool
     ) -> Sequence[ForwardedBatch]:
         """The same, as one batch."""
         (batch,) = self._table.slice(start, end - start).to_batches()
-        return instance.run(batch, self._keys[start:end])
+        return instance.run(batch, self._keys[start:end], skipping=skipping)
 
 
 def _named(rows: pa.Table, schema: Schema) -> dict[str, pa.ChunkedArray]:
@@ -232,6 +238,7 @@ class _Made:
         self._parts: list[Integers] = []
         self._causes: list[Integers] = []
         self._remembered: list[tuple[int, int, list[int]]] = []
+        self._skipped: list[tuple[int, int, Skipped]] = []
         self._changes: dict[str, list[tuple[int, Any, Any]]] = {s.name: [] for s in call.stores}
 
     def add(self, part: int, forwarded: Sequence[ForwardedBatch], start: int) -> None:
@@ -242,8 +249,10 @@ class _Made:
             self._parts.append(np.full(len(chunk.causes), part, np.int32))
             self._causes.append(start + chunk.causes)
 
-    def changed(self, part: int, instance: _Instance) -> None:
-        """The state of a task after its rows."""
+    def changed(self, part: int, instance: _Instance, start: int) -> None:
+        """The state of a task after its rows, and the records that it has skipped."""
+        self._skipped += ((part, start + each.place, each) for each in instance.skipped)
+        instance.skipped.clear()
         times = instance.times
         self._remembered.append((part, times.stream_ms, list(times.due_ms)))
         for name, store in instance.stores.named.items():
@@ -252,7 +261,11 @@ class _Made:
     def relations(self, rows: pa.Table) -> dict[str, pa.Table]:
         """All relations by name."""
         call = self._call
-        made = {call.target: self._output(rows), call.times_new: self._times_table()}
+        made = {
+            call.target: self._output(rows),
+            call.times_new: self._times_table(),
+            call.skipped: self._skipped_table(rows),
+        }
         return made | {s.changes: _changes_table(s, self._changes[s.name]) for s in call.stores}
 
     def _output(self, rows: pa.Table) -> pa.Table:
@@ -282,6 +295,32 @@ class _Made:
             pa.array([False] * len(parts), pa.bool_()),
         ]
         return pa.Table.from_arrays(columns, names=[PART, STREAM_TIME, DUE, DELETED])
+
+    def _skipped_table(self, rows: pa.Table) -> pa.Table:
+        """As the problems of expressions, see `operators.relation.reported`."""
+        name = self._call.node.processor.name
+        parts = [part for part, _, _ in self._skipped]
+        places = pa.array([place for _, place, _ in self._skipped], pa.int64())
+        texts = [_skipped_text(name, each) for _, _, each in self._skipped]
+        columns = [
+            pa.array(parts, pa.int32()),
+            rows[ORIGIN].take(places),
+            pa.array(texts, pa.string()),
+        ]
+        return pa.Table.from_arrays(columns, names=[PART, SEQ, "message"])
+
+
+def _skipped_text(processor: str, skipped: Skipped) -> str:
+    count = skipped.count
+    what = f"skipped {count} records from this one on" if count > 1 else "skipped the record"
+    return f"Processor {processor}.{skipped.method} {what}: {users_traceback(skipped.error)}"
+
+
+def users_traceback(error: BaseException) -> str:
+    """The exception of a user's method as Python shows it."""
+    # The first frame is the caller of the method.
+    below = None if error.__traceback__ is None else error.__traceback__.tb_next
+    return "".join(traceback.format_exception(type(error), error, below)).rstrip()
 
 
 def _changes_table(store: StoreTable, changes: Sequence[tuple[int, Any, Any]]) -> pa.Table:

@@ -48,6 +48,8 @@ class GroupSpec:
     readers: tuple[SourceReader | None, ...]
     """What decodes each source, for all groups: each reads its own partitions."""
     by_arrival: bool
+    skipping: bool
+    """Whether processors skip records for which they raise exceptions."""
 
 
 class TaskGroup:
@@ -64,7 +66,7 @@ class TaskGroup:
         """For how many runs the exact program is still chosen at once."""
         self.pending: list[pa.Table] = []
         """Changes of a cached table, by run."""
-        self._processors = Processors(self.session)
+        self._processors = Processors(self.session, spec.skipping)
         self._upkeep = Upkeep(self.session, spec.program.upkeep)
         self._compaction = Compaction(self.session, spec.pace)
         self._marks = ChannelWatermarks(self.session)
@@ -167,7 +169,6 @@ class TaskGroup:
         sub = self._spec.sub
         tables = taken.with_columns(chosen.program.carried)
         inputs = dict(zip(chosen.program.inputs, tables, strict=True))
-        problems: tuple[Problem, ...] = ()
         if self.guarded == 0:
             try:
                 relations, written = run_steps(self.session, self._processors, chosen.fast, inputs)
@@ -178,7 +179,9 @@ class TaskGroup:
         if self.guarded:
             self.guarded -= 1
             relations, written = run_steps(self.session, self._processors, chosen.exact, inputs)
-            problems = failed_rows(relations, chosen.program.problems, taken, sub)
+        # The fast program has none of these relations, unless it is the exact one.
+        listed = [name for name in chosen.program.problems if name in relations]
+        problems = failed_rows(relations, listed, taken, sub)
         for name, rows in written:
             self._written.setdefault(name, []).append(rows)
         return output_of(relations), (*problems, *late_rows(relations, chosen.program.late, sub))

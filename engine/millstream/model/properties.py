@@ -52,6 +52,13 @@ PROPERTIES: tuple[Property, ...] = (
         "release what they hold back, and what comes later for it is late.",
     ),
     Property(
+        "processing.exception.handler",
+        "fail|continue",
+        "fail",
+        "What a query does when a processor raises an exception: it stops at the record; or it "
+        "skips the record, undoes what was done for it, and reports it to the processing log.",
+    ),
+    Property(
         "ksql.persistence.default.format.key",
         "string",
         "KAFKA",

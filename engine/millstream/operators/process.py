@@ -31,6 +31,7 @@ def compile_process(
     because one row becomes any number of rows."""
     part = nested(given, setting)
     rows, out, times = f"{label}_input", f"{label}_rows", f"{label}_times"
+    skipped = f"{label}_skipped"
     meta = quoted(meta_names(setting))
     origin = f"{part.origin or identifier(SEQ)} AS {ORIGIN}"
     listed = ", ".join((*quoted(names(part.schema)), *meta, origin))
@@ -47,7 +48,15 @@ def compile_process(
         for name, key, value in node.processor.stores
     )
     call = ProcessorCall(
-        out, rows, node, stores, times, f"{times}_new", setting.carried, _shown(node, rows, setting)
+        out,
+        rows,
+        node,
+        stores,
+        times,
+        f"{times}_new",
+        skipped,
+        setting.carried,
+        _shown(node, rows, setting),
     )
     return SelectFragment(
         schema=node.schema,
@@ -60,7 +69,7 @@ def compile_process(
         ),
         tables=(*part.tables, *map(_table, stores), _times_table(times)),
         late=part.late,
-        problems=part.problems,
+        problems=(*part.problems, skipped),
         upkeep=part.upkeep,
         traced=False,
         origin=ORIGIN,

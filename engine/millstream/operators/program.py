@@ -84,8 +84,9 @@ class StoreTable:
 @dataclass(frozen=True, slots=True)
 class ProcessorCall:
     """Pass the rows of relation `source`, those of each task in their order, through the task's
-    processor. It makes the relation `target`, one of the changes of each store, and `times_new`
-    with what each task remembers of time, which table `times` holds."""
+    processor. It makes the relation `target`, one of the changes of each store, `times_new` with
+    what each task remembers of time, which table `times` holds, and `skipped` with the records that
+    it could not process (as in `Program.problems`)."""
 
     target: str
     source: str
@@ -93,6 +94,7 @@ class ProcessorCall:
     stores: tuple[StoreTable, ...]
     times: str
     times_new: str
+    skipped: str
     carried: tuple[str, ...]
     shown: str
     """A SELECT of the same columns, for EXPLAIN."""

@@ -16,7 +16,7 @@ from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
 from millstream.processors.processor import as_time
-from millstream.processors.running import BEFORE, USERS_ERRORS, ProcessorError, Times
+from millstream.processors.running import BEFORE, USERS_ERRORS, ProcessorError, Skipped, Times
 from millstream.processors.stores import KeyValueStore, Store, StoredRows, TaskStores
 
 ROWTIME = "ROWTIME"
@@ -151,6 +151,8 @@ class TaskBatches:
     ) -> None:
         """See `TaskProcessor`."""
         self.stores = TaskStores(rows)
+        self.skipped: list[Skipped] = []
+        """See `TaskProcessor`."""
         self._context = _Context(partition, output, self.stores, times.stream_ms)
         self.processor = supplier()
         self.processor.init(self._context)
@@ -161,17 +163,25 @@ class TaskBatches:
         """What has to be remembered."""
         return Times(self._context.stream_ms)
 
-    def run(self, batch: pa.RecordBatch, keys: Sequence[Any]) -> list[ForwardedBatch]:
-        """Process a batch with these keys; the rows that were forwarded. Raises ProcessorError; see
-        `TaskProcessor.run`."""
+    def run(
+        self, batch: pa.RecordBatch, keys: Sequence[Any], *, skipping: bool = False
+    ) -> list[ForwardedBatch]:
+        """Process a batch with these keys; the rows that were forwarded. Raises ProcessorError, or
+        skips all records; see `TaskProcessor.run`."""
         context = self._context
         self.stores.expect(keys)
         context.times = batch[ROWTIME]
         context.stream_ms = max(context.stream_ms, pc.max(context.times).as_py())
+        if skipping:
+            self.stores.mark()
         try:
             self.processor.process(batch)
         except USERS_ERRORS as error:
-            raise ProcessorError(0, "process") from error
+            if not skipping:
+                raise ProcessorError(0, "process") from error
+            self.stores.undo()
+            context.forwarded = []
+            self.skipped.append(Skipped(0, "process", error, batch.num_rows))
         context.times = None
         forwarded, context.forwarded = context.forwarded, []
         return forwarded

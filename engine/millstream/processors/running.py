@@ -33,6 +33,11 @@ class Forwarded:
     times_ms: list[int] = field(default_factory=list)
     causes: list[int] = field(default_factory=list)
 
+    def cut(self, rows: int) -> None:
+        """Remove all rows but the first ones."""
+        width = len(self.values) // len(self.times_ms) if self.times_ms else 0
+        del self.values[rows * width :], self.times_ms[rows:], self.causes[rows:]
+
 
 class Output:
     """The columns of the output, keys first."""
@@ -108,6 +113,17 @@ class Times:
 
 USERS_ERRORS = (Exception, SystemExit)
 """What user code may raise: `sys.exit` ends its query, not the thread that others share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Records that were skipped because user code had raised an exception. `place`: the number of
+    the first one in its batch; `count`: how many."""
+
+    place: int
+    method: str
+    error: BaseException
+    count: int = 1
 
 
 class ProcessorError(Exception):
@@ -193,6 +209,9 @@ class Context:
         self.forwarded.causes.append(self.cause)
 
 
+_Call = Callable[[str, Callable[[Any], None], Any], None]
+
+
 class TaskProcessor:
     """The instance for one task."""
 
@@ -207,6 +226,8 @@ class TaskProcessor:
         """`rows`: what a store held when the task was opened; `times`: what was remembered."""
 
         self.stores = TaskStores(rows)
+        self.skipped: list[Skipped] = []
+        """By runs that skip; the caller empties it."""
         self.context = Context(partition, output, self.stores)
         self.processor = supplier()
         self.processor.init(self.context)
@@ -227,25 +248,43 @@ class TaskProcessor:
             return Times()
         return Times(self.context.stream_ms, tuple(map(self._due, self.context.schedules)))
 
-    def run(self, records: Iterable[Record], keys: Sequence[Any]) -> Forwarded:
+    def run(
+        self, records: Iterable[Record], keys: Sequence[Any], *, skipping: bool = False
+    ) -> Forwarded:
         """Process the records of a batch, which have these keys; the rows that were forwarded.
-        Raises ProcessorError; the caller gives this instance up then, and all that it has
-        changed."""
-        context, process = self.context, self.processor.process
+
+        Raises ProcessorError; the caller gives this instance up then, and all that it has changed.
+        With `skipping`, what a failing call has done is undone instead, and noted in `skipped`.
+        """
+        context, call = self.context, self._skipping if skipping else self._failing
+        process = self.processor.process
         self.stores.expect(keys)
         for place, record in enumerate(records):
             context.cause, now = place, record.timestamp_ms
             context.now_ms, before = now, context.stream_ms
             context.stream_ms = max(before, now)
-            try:
-                process(record)
-            except USERS_ERRORS as error:
-                raise ProcessorError(place, "process") from error
+            call("process", process, record)
             if now > before:
-                self._advanced(before, now)
+                self._advanced(before, now, call)
         context.now_ms = BEFORE
         forwarded, context.forwarded = context.forwarded, Forwarded()
         return forwarded
+
+    def _failing(self, method: str, function: Callable[[Any], None], argument: Any) -> None:
+        try:
+            function(argument)
+        except USERS_ERRORS as error:
+            raise ProcessorError(self.context.cause, method) from error
+
+    def _skipping(self, method: str, function: Callable[[Any], None], argument: Any) -> None:
+        forwarded = len(self.context.forwarded.times_ms)
+        self.stores.mark()
+        try:
+            function(argument)
+        except USERS_ERRORS as error:
+            self.stores.undo()
+            self.context.forwarded.cut(forwarded)
+            self.skipped.append(Skipped(self.context.cause, method, error))
 
     def close(self) -> None:
         """Call the processor's `close`, and close the stores."""
@@ -255,16 +294,16 @@ class TaskProcessor:
         finally:
             self.stores.close()
 
-    def _advanced(self, before: int, now: int) -> None:
+    def _advanced(self, before: int, now: int, call: _Call) -> None:
         """Stream time has advanced."""
         if before == BEFORE:
             for schedule in self.context.schedules:
                 schedule.begin(now)
             self._next = self._earliest()
         if now >= self._next:
-            self._punctuate(now)
+            self._punctuate(now, call)
 
-    def _punctuate(self, now: int) -> None:
+    def _punctuate(self, now: int, call: _Call) -> None:
         """Call the schedules that are due: those due first come first, and those of one time in the
         order in which they were made."""
         while True:
@@ -272,10 +311,7 @@ class TaskProcessor:
             if not due:
                 break
             schedule = min(due, key=self._due)
-            try:
-                schedule.punctuate(as_time(now))
-            except USERS_ERRORS as error:
-                raise ProcessorError(self.context.cause, "punctuate") from error
+            call("punctuate", schedule.punctuate, as_time(now))
             schedule.passed(now)
         self._next = self._earliest()
 

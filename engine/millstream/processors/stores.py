@@ -94,6 +94,9 @@ class Store:
         self._changed: dict[Any, None] = {}
         """The keys changed by this run, in the order of their first change."""
         self._expected: Sequence[Any] = ()
+        self._undo: dict[Any, tuple[Any, bool]] | None = None
+        """Since `mark`: what was kept of each key that was changed, and whether it had been changed
+        by this run before."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key; `default` if it is not there."""
@@ -113,9 +116,12 @@ class Store:
         """Set the value of a key; None removes it."""
         known = self._key(key)
         try:
-            self._kept[known] = _GONE if value is None else self._accept_value(value)
+            new = _GONE if value is None else self._accept_value(value)
         except ValueError as error:
             raise self._refused("value", error) from None
+        if self._undo is not None and known not in self._undo:
+            self._undo[known] = (self._kept.get(known), known in self._changed)
+        self._kept[known] = new
         self._changed[known] = None
 
     def delete(self, key: Any) -> Any:
@@ -182,6 +188,21 @@ class Store:
             found = self.rows.get(missing)
             self._kept |= {key: found.get(key, _GONE) for key in missing}
 
+    def mark(self) -> None:
+        """What is changed from now on, `undo` takes back."""
+        self._undo = {}
+
+    def undo(self) -> None:
+        """Take back what was changed since `mark`."""
+        for key, (kept, changed) in (self._undo or {}).items():
+            if kept is None:
+                del self._kept[key]
+            else:
+                self._kept[key] = kept
+            if not changed:
+                del self._changed[key]
+        self._undo = {}
+
     def changes(self) -> list[tuple[Any, Any]]:
         """The changed keys with their values, None for removed ones. The caller writes them; a new
         run begins."""
@@ -239,6 +260,16 @@ class TaskStores:
             raise ValueError(f"there is a store '{name}' already")
         self.named[name] = Store(name, kind, self.rows(name, kind))
         return self.named[name]
+
+    def mark(self) -> None:
+        """See `Store.mark`."""
+        for store in self.named.values():
+            store.mark()
+
+    def undo(self) -> None:
+        """See `Store.undo`."""
+        for store in self.named.values():
+            store.undo()
 
     def expect(self, keys: Sequence[Any]) -> None:
         """See `Store.expect`."""

@@ -14,6 +14,7 @@ from millstream.ddl import topologies, wordings
 from millstream.ddl.topics import PlannedTopics
 from millstream.ddl.topologies import partitions_of
 from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.problems import PROCESSOR
 from millstream.executor.sender_labels import SENDER_LABELS
 from millstream.executor.source_reader import Sharing
 from millstream.functions.function import Catalogue
@@ -287,7 +288,10 @@ def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping
 
 def fatal_problems(properties: Mapping[str, str]) -> frozenset[str]:
     """The kinds of input problems at which a query of the session stops."""
-    return frozenset(kind for name, kind in _FATAL if effective(properties, name) == "true")
+    kinds = {kind for name, kind in _FATAL if effective(properties, name) == "true"}
+    if effective(properties, "processing.exception.handler") == "fail":
+        kinds.add(PROCESSOR)
+    return frozenset(kinds)
 
 
 def caching(properties: Mapping[str, str]) -> bool:
