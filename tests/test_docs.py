@@ -164,7 +164,7 @@ def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
         assert list(db.execute("SELECT * FROM scored")) == [(1, 0.0), (2, 1.0)]
 
 
-OF_THE_EXECUTOR = ("rows", "name", "changes", "expect", "forget")
+OF_THE_EXECUTOR = ("rows", "name", "changes", "expect", "discard", "mark", "undo")
 """What a store has for its caller, not for users."""
 
 

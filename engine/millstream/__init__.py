@@ -38,6 +38,13 @@ from millstream.processors.processor import (
     ProcessorContext,
     Record,
 )
+from millstream.processors.store_kinds import (
+    ListStore,
+    SessionStore,
+    TimestampedKeyValueStore,
+    VersionedStore,
+    WindowStore,
+)
 from millstream.processors.stores import KeyValueStore, Store
 from millstream.processors.topology import Topology
 from millstream.query.changes import Deletion, Row
@@ -70,6 +77,7 @@ __all__ = [
     "KStream",
     "KTable",
     "KeyValueStore",
+    "ListStore",
     "MergedKStream",
     "MillstreamError",
     "Peeked",
@@ -80,11 +88,15 @@ __all__ = [
     "RecordError",
     "Row",
     "Rows",
+    "SessionStore",
     "StatementError",
     "Store",
     "Stream",
+    "TimestampedKeyValueStore",
     "Topology",
     "UnavailableError",
+    "VersionedStore",
+    "WindowStore",
     "__version__",
     "col",
     "connect",

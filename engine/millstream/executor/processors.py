@@ -24,7 +24,7 @@ from millstream.model.python_values import python_values
 from millstream.model.schema import Role, Schema
 from millstream.model.types import Array, Map, SqlType, Struct
 from millstream.operators.arrival_sequence import ORIGIN
-from millstream.operators.process import DUE, KEY, STREAM_TIME, VALUE
+from millstream.operators.process import DUE, STREAM_TIME, VALUE
 from millstream.operators.program import ProcessorCall, StoreTable
 from millstream.plan.nodes import Process
 from millstream.processors import batches
@@ -38,7 +38,7 @@ from millstream.processors.running import (
     TaskProcessor,
     Times,
 )
-from millstream.processors.stores import KeyValueStore
+from millstream.processors.stores import StoreKind, TimePart
 from millstream.state.store import Session
 from millstream.state.tables import DELETED, quoted
 
@@ -102,7 +102,7 @@ class Processors:
         if found is None:
             tables = {store.name: store for store in call.stores}
 
-            def rows(name: str, kind: KeyValueStore) -> _TableRows:
+            def rows(name: str, kind: StoreKind[Any]) -> _TableRows:
                 if name not in tables:
                     raise ValueError(f"store '{name}' was not there when it was registered")
                 return _TableRows(self.session, tables[name], part)
@@ -326,11 +326,11 @@ def users_traceback(error: BaseException) -> str:
 def _changes_table(store: StoreTable, changes: Sequence[tuple[int, Any, Any]]) -> pa.Table:
     columns = [
         pa.array([part for part, _, _ in changes], pa.int32()),
-        _column([key for _, key, _ in changes], store.key),
+        *_key_columns([key for _, key, _ in changes], store),
         _column([value for _, _, value in changes], store.value),
         pa.array([value is None for _, _, value in changes], pa.bool_()),
     ]
-    return pa.Table.from_arrays(columns, names=[PART, KEY, VALUE, DELETED])
+    return pa.Table.from_arrays(columns, names=[PART, *store.key_columns, VALUE, DELETED])
 
 
 def _column(values: Iterable[Any], kind: SqlType) -> pa.Array:
@@ -349,34 +349,64 @@ class _TableRows:
 
     def get(self, keys: Sequence[Any]) -> Mapping[Any, Any]:
         """See `StoredRows`."""
-        wanted = pa.table({KEY: _column(keys, self.store.key)})
-        name = f"{self.store.table}_keys"
+        store = self.store
+        wanted = pa.table(dict(zip(store.key_columns, _key_columns(keys, store), strict=True)))
+        name = f"{store.table}_keys"
         self.session.views.show(name, wanted)
+        same = " AND ".join(f"s.{column} = k.{column}" for column in store.key_columns)
         text = (
-            f"SELECT s.{KEY}, s.{VALUE} FROM {quoted(self.store.table)} s"
-            f" SEMI JOIN {quoted(name)} k ON s.{KEY} = k.{KEY}"
+            f"SELECT {', '.join(f's.{column}' for column in (*store.key_columns, VALUE))}"
+            f" FROM {quoted(store.table)} s SEMI JOIN {quoted(name)} k ON {same}"
             f" WHERE s.{quoted(PART)} = {self.part}"
         )
-        return dict(_pairs(self.session.views.query(text, few=len(keys) <= 1_000)))
+        return dict(_pairs(self.session.views.query(text, few=len(keys) <= 1_000), store))
 
     def range(self, start: Any, end: Any) -> Iterator[tuple[Any, Any]]:
         """See `StoredRows`."""
+        columns = ", ".join(self.store.key_columns)
+        row = columns if len(self.store.keys) == 1 else f"({columns})"
         past = ">="
+        marks = "?" if len(self.store.keys) == 1 else f"({', '.join('?' * len(self.store.keys))})"
         while True:
             bounds = [(past, start), ("<", end)]
             given = [(operator, key) for operator, key in bounds if key is not None]
-            where = "".join(f" AND {KEY} {operator} ?" for operator, _ in given)
+            where = "".join(f" AND {row} {operator} {marks}" for operator, _ in given)
             text = (
-                f"SELECT {KEY}, {VALUE} FROM {quoted(self.store.table)}"
-                f" WHERE {quoted(PART)} = {self.part}{where} ORDER BY {KEY} LIMIT {_PAGE}"
+                f"SELECT {columns}, {VALUE} FROM {quoted(self.store.table)}"
+                f" WHERE {quoted(PART)} = {self.part}{where} ORDER BY {columns} LIMIT {_PAGE}"
             )
-            keys = [key for _, key in given]
-            page: pa.Table = self.session.connection.sql(text, params=keys).to_arrow_table()
-            yield from _pairs(page)
+            values = [part for _, key in given for part in _key_parts(key, self.store)]
+            page: pa.Table = self.session.connection.sql(text, params=values).to_arrow_table()
+            yield from _pairs(page, self.store)
             if page.num_rows < _PAGE:
                 return
-            past, start = ">", _values(page[KEY])[-1]
+            past, start = ">", _keys_of(page, self.store)[-1]
+
+    def before(self, time: TimePart, bound: int) -> list[Any]:
+        """See `StoredRows`."""
+        columns = ", ".join(self.store.key_columns)
+        text = (
+            f"SELECT {columns} FROM {quoted(self.store.table)}"
+            f" WHERE {quoted(PART)} = {self.part} AND {time.value} < ? ORDER BY {columns}"
+        )
+        found = self.session.connection.sql(text, params=[bound]).to_arrow_table()
+        return _keys_of(found, self.store)
 
 
-def _pairs(table: pa.Table) -> Iterator[tuple[Any, Any]]:
-    return zip(_values(table[KEY]), _values(table[VALUE]), strict=True)
+def _key_parts(key: Any, store: StoreTable) -> tuple[Any, ...]:
+    return (key,) if len(store.keys) == 1 else key
+
+
+def _key_columns(keys: Sequence[Any], store: StoreTable) -> list[pa.Array]:
+    if len(store.keys) == 1:
+        return [_column(keys, store.keys[0])]
+    return [_column([key[n] for key in keys], kind) for n, kind in enumerate(store.keys)]
+
+
+def _keys_of(table: pa.Table, store: StoreTable) -> list[Any]:
+    parts = [_values(table[column]) for column in store.key_columns]
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+
+
+def _pairs(table: pa.Table, store: StoreTable) -> Iterator[tuple[Any, Any]]:
+    return zip(_keys_of(table, store), _values(table[VALUE]), strict=True)

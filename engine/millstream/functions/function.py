@@ -156,16 +156,24 @@ Function = ScalarFunction | AggregateFunction | TableFunction
 class ProcessorFunction:
     """A processor, from the rows of a stream to those of another one: PROCESS(source, 'name').
 
-    `output`: the columns of its rows, in order. `supplier` makes the instance for a task, and
-    `stores` are the names of its stores with the types of their keys and values. `batches`: whether
-    it gets records as batches.
+    `output`: the columns of its rows, in order. `supplier` makes the instance for a task.
+    `batches`: whether it gets records as batches.
     """
 
     name: str
     output: tuple[OutputColumn, ...]
     supplier: Callable[[], Any]
-    stores: tuple[tuple[str, SqlType, SqlType], ...]
+    stores: tuple[StoreColumns, ...]
     batches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoreColumns:
+    """What a store of a processor holds: a value for each key, which has one or more parts."""
+
+    name: str
+    keys: tuple[SqlType, ...]
+    value: SqlType
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from millstream.operators.relation import (
 from millstream.operators.sql import identifier
 from millstream.plan.nodes import Process
 
-KEY, VALUE = "key", "value"
-"""The columns of a store's table."""
+VALUE = "value"
+"""The column of the values of a store's table."""
 STREAM_TIME, DUE = "stream_time", "due"
 """The columns of the table of what a task remembers of time: ms, and when each schedule is due."""
 
@@ -44,8 +44,14 @@ def compile_process(
         part.nested,
     )
     stores = tuple(
-        StoreTable(name, f"{label}_store_{name}", f"{label}_store_{name}_new", key, value)
-        for name, key, value in node.processor.stores
+        StoreTable(
+            store.name,
+            f"{label}_store_{store.name}",
+            f"{label}_store_{store.name}_new",
+            store.keys,
+            store.value,
+        )
+        for store in node.processor.stores
     )
     call = ProcessorCall(
         out,
@@ -77,8 +83,8 @@ def compile_process(
 
 
 def _table(store: StoreTable) -> StateTable:
-    key, value = duckdb_type(store.key), duckdb_type(store.value)
-    return StateTable(store.table, ((KEY, key),), ((VALUE, value),), plain=True)
+    keys = zip(store.key_columns, map(duckdb_type, store.keys), strict=True)
+    return StateTable(store.table, tuple(keys), ((VALUE, duckdb_type(store.value)),), plain=True)
 
 
 def _times_table(name: str) -> StateTable:

@@ -77,8 +77,14 @@ class StoreTable:
     name: str
     table: str
     changes: str
-    key: SqlType
+    keys: tuple[SqlType, ...]
+    """The types of the parts of its keys."""
     value: SqlType
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the parts."""
+        return ("key", *(f"key_{number}" for number in range(1, len(self.keys))))
 
 
 @dataclass(frozen=True, slots=True)

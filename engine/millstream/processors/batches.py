@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
-from millstream.processors.processor import as_time
 from millstream.processors.running import BEFORE, USERS_ERRORS, ProcessorError, Skipped, Times
-from millstream.processors.stores import KeyValueStore, Store, StoredRows, TaskStores
+from millstream.processors.stores import Opened, StoredRows, StoreKind, TaskStores
+from millstream.processors.times import as_time
 
 ROWTIME = "ROWTIME"
 Integers = npt.NDArray[np.int64] | npt.NDArray[np.int32]
@@ -34,7 +34,7 @@ class BatchContext(Protocol):
     def stream_time(self) -> dt.datetime | None:
         """The greatest event time of the task's records; None before the first one."""
 
-    def store(self, name: str, kind: KeyValueStore) -> Store:
+    def store(self, name: str, kind: StoreKind[Opened]) -> Opened:
         """A store of this task. Only `init` may call this, with the same stores each time."""
 
     def forward(self, batch: pa.RecordBatch | pa.Table | Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ class _Context:
         """See `BatchContext`."""
         return None if self.stream_ms == BEFORE else as_time(self.stream_ms)
 
-    def store(self, name: str, kind: KeyValueStore) -> Store:
+    def store(self, name: str, kind: StoreKind[Opened]) -> Opened:
         """See `BatchContext`."""
         return self.stores.add(name, kind)
 
@@ -145,7 +145,7 @@ class TaskBatches:
         self,
         supplier: Callable[[], BatchProcessor],
         partition: int,
-        rows: Callable[[str, KeyValueStore], StoredRows],
+        rows: Callable[[str, StoreKind[Any]], StoredRows],
         output: Sequence[OutputColumn],
         times: Times,
     ) -> None:
@@ -154,6 +154,7 @@ class TaskBatches:
         self.skipped: list[Skipped] = []
         """See `TaskProcessor`."""
         self._context = _Context(partition, output, self.stores, times.stream_ms)
+        self.stores.now = lambda: self._context.stream_ms
         self.processor = supplier()
         self.processor.init(self._context)
         self.stores.declared = True
@@ -183,6 +184,7 @@ class TaskBatches:
             context.forwarded = []
             self.skipped.append(Skipped(0, "process", error, batch.num_rows))
         context.times = None
+        self.stores.purge()
         forwarded, context.forwarded = context.forwarded, []
         return forwarded
 

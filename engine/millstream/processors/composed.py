@@ -25,7 +25,7 @@ from millstream.processors.processor import (
     TimeKind,
 )
 from millstream.processors.running import USERS_ERRORS, Context, Output
-from millstream.processors.stores import KeyValueStore, Store
+from millstream.processors.stores import StoreKind
 
 PEEKED = 100
 """The rows of each node and task that are kept to be looked at."""
@@ -63,7 +63,7 @@ class Composition:
     component: Component
     sources: Mapping[str, tuple[str, ...]]
     columns: Mapping[tuple[str, str], tuple[OutputColumn, ...]]
-    stores: Mapping[str, tuple[KeyValueStore, tuple[str, ...]]]
+    stores: Mapping[str, tuple[StoreKind[Any], tuple[str, ...]]]
     places: Mapping[str, Place]
     width: int
     instances: WeakSet[Composed] = field(default_factory=WeakSet, compare=False)
@@ -213,7 +213,7 @@ class _RunningNode:
         self,
         node: ProcessorNode,
         outer: Context,
-        shared: Mapping[str, Store],
+        shared: Mapping[str, Any],
         seen: deque[Peeked],
     ) -> None:
         self.name = node.name
@@ -252,7 +252,7 @@ class _RunningNode:
 class _NodeContext:
     """The `ProcessorContext` of one processor of a composition."""
 
-    def __init__(self, name: str, outer: Context, shared: Mapping[str, Store]) -> None:
+    def __init__(self, name: str, outer: Context, shared: Mapping[str, Any]) -> None:
         self.children: Mapping[str, _Edge] = {}
         self._name = name
         self._outer = outer
@@ -268,7 +268,7 @@ class _NodeContext:
         """See `ProcessorContext`."""
         return self._outer.stream_time
 
-    def store(self, name: str, kind: KeyValueStore | None = None) -> Store:
+    def store(self, name: str, kind: StoreKind[Any] | None = None) -> Any:
         """See `ProcessorContext`."""
         if kind is not None:
             return self._outer.store(f"{self._name}_{name}", kind)

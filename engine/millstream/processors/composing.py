@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from millstream.functions.function import OutputColumn, ProcessorFunction
 from millstream.model.errors import StatementError
@@ -16,12 +17,12 @@ from millstream.processors.definition import columns_of, function_of, not_regist
 from millstream.processors.nodes import Component, ProcessorNode, SinkNode, SourceNode
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS
-from millstream.processors.stores import KeyValueStore
+from millstream.processors.stores import StoreKind
 
 SINK = OutputColumn("SINK", INTEGER, key=False)
 """The number of the sink of a row, where there are several."""
 Columns = tuple[OutputColumn, ...]
-SharedStores = Mapping[str, tuple[KeyValueStore, tuple[str, ...]]]
+SharedStores = Mapping[str, tuple[StoreKind[Any], tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)

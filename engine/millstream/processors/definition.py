@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from millstream.functions.function import OutputColumn, ProcessorFunction
+from millstream.functions.function import OutputColumn, ProcessorFunction, StoreColumns
 from millstream.model.errors import StatementError
-from millstream.model.types import SqlType
 from millstream.plan.types import sql_type
 from millstream.processors.batches import BatchProcessor, TaskBatches
 from millstream.processors.nodes import NAME
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS, Output, TaskProcessor, Times
-from millstream.processors.stores import KeyValueStore
+from millstream.processors.stores import StoreKind, TimePart
 from millstream_parser import parse, statements
 
 _ROLES = (statements.ColumnRole.KEY, statements.ColumnRole.VALUE)
@@ -89,25 +88,27 @@ def columns_of(output: str) -> tuple[OutputColumn, ...]:
 
 def _stores(
     instance: Processor | BatchProcessor, output: Sequence[OutputColumn]
-) -> tuple[tuple[str, SqlType, SqlType], ...]:
-    kinds: dict[str, KeyValueStore] = {}
+) -> tuple[StoreColumns, ...]:
+    kinds: dict[str, StoreKind[Any]] = {}
 
-    def declared(name: str, kind: KeyValueStore) -> _NoRows:
+    def declared(name: str, kind: StoreKind[Any]) -> NoRows:
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be the name of a store")
         if name.casefold() in map(str.casefold, kinds):
             raise ValueError(f"the names of stores differ by more than their case: '{name}'")
         kinds[name] = kind
-        return _NoRows()
+        return NoRows()
 
     if isinstance(instance, BatchProcessor):
         TaskBatches(lambda: instance, 0, declared, output, Times())
     else:
         TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
-    return tuple((name, kind.key_type, kind.value_type) for name, kind in kinds.items())
+    return tuple(
+        StoreColumns(name, kind.key_types, kind.value_type) for name, kind in kinds.items()
+    )
 
 
-class _NoRows:
+class NoRows:
     """The rows of a store before there is a task."""
 
     def get(self, keys: Sequence[Any]) -> Mapping[Any, Any]:
@@ -119,3 +120,8 @@ class _NoRows:
         """See `StoredRows`."""
         del start, end
         return iter(())
+
+    def before(self, time: TimePart, bound: int) -> list[Any]:
+        """See `StoredRows`."""
+        del time, bound
+        return []

@@ -5,23 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
-from millstream.processors.stores import KeyValueStore, Store
-
-_EPOCH = dt.datetime(1970, 1, 1)
-_MS = dt.timedelta(milliseconds=1)
-
-
-def as_time(ms: int) -> dt.datetime:
-    """Milliseconds since 1970 as a time in UTC, without tzinfo. Raises OverflowError before the
-    year 1 and after 9999."""
-    return _EPOCH + dt.timedelta(milliseconds=ms)
-
-
-def as_ms(time: dt.datetime) -> int:
-    """The opposite of `as_time`; parts of a millisecond are cut off."""
-    return (time - _EPOCH) // _MS
+from millstream.processors.stores import Opened, StoreKind
+from millstream.processors.times import as_time
 
 
 class Record:
@@ -80,7 +67,13 @@ class ProcessorContext(Protocol):
     def stream_time(self) -> dt.datetime | None:
         """The greatest event time of the task's records; None before the first one."""
 
-    def store(self, name: str, kind: KeyValueStore | None = None) -> Store:
+    @overload
+    def store(self, name: str, kind: StoreKind[Opened]) -> Opened: ...
+
+    @overload
+    def store(self, name: str) -> Any: ...
+
+    def store(self, name: str, kind: Any = None) -> Any:
         """A store of this task. Only `init` may call this, with the same stores each time. Without
         a kind, a store that `Topology.add_store` gives to several processors."""
 

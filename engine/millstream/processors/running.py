@@ -14,10 +14,9 @@ from millstream.processors.processor import (
     Punctuate,
     Record,
     TimeKind,
-    as_ms,
-    as_time,
 )
-from millstream.processors.stores import KeyValueStore, Store, StoredRows, TaskStores
+from millstream.processors.stores import StoredRows, StoreKind, TaskStores
+from millstream.processors.times import as_ms, as_time, length_ms
 from millstream.processors.values import accept
 
 BEFORE = -(1 << 63)
@@ -155,7 +154,7 @@ class Context:
         """See `ProcessorContext`."""
         return None if self.stream_ms == BEFORE else as_time(self.stream_ms)
 
-    def store(self, name: str, kind: KeyValueStore | None = None) -> Store:
+    def store(self, name: str, kind: StoreKind[Any] | None = None) -> Any:
         """See `ProcessorContext`."""
         if kind is None:
             raise ValueError(f"store {name!r} needs a kind, such as KeyValueStore('STRING', 'INT')")
@@ -169,9 +168,7 @@ class Context:
             raise RuntimeError("only init may call schedule")
         if not isinstance(kind, TimeKind):
             raise TypeError(f"{kind!r} is no kind of time: STREAM_TIME is")
-        milliseconds = interval // dt.timedelta(milliseconds=1)
-        if milliseconds < 1:
-            raise ValueError(f"an interval takes a millisecond or more, not {interval}")
+        milliseconds = length_ms(interval, "an interval")
         made = StreamSchedule(milliseconds, punctuate)
         self.schedules.append(made)
         return made
@@ -219,7 +216,7 @@ class TaskProcessor:
         self,
         supplier: Callable[[], Processor],
         partition: int,
-        rows: Callable[[str, KeyValueStore], StoredRows],
+        rows: Callable[[str, StoreKind[Any]], StoredRows],
         output: Output,
         times: Times,
     ) -> None:
@@ -229,10 +226,11 @@ class TaskProcessor:
         self.skipped: list[Skipped] = []
         """By runs that skip; the caller empties it."""
         self.context = Context(partition, output, self.stores)
+        self.stores.now = lambda: self.context.stream_ms
+        self.context.stream_ms = times.stream_ms
         self.processor = supplier()
         self.processor.init(self.context)
         self.stores.declared = True
-        self.context.stream_ms = times.stream_ms
         for schedule, due in zip(self.context.schedules, times.due_ms, strict=False):
             schedule.due_ms = due
         if times.stream_ms != BEFORE:
@@ -267,6 +265,7 @@ class TaskProcessor:
             if now > before:
                 self._advanced(before, now, call)
         context.now_ms = BEFORE
+        self.stores.purge()
         forwarded, context.forwarded = context.forwarded, Forwarded()
         return forwarded
 

@@ -9,23 +9,52 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from millstream.model.errors import StatementError
 from millstream.model.types import SqlType
 from millstream.plan.types import sql_type
-from millstream.processors.values import accept, class_of, is_mutable, is_ordered
+from millstream.processors.values import Accept, accept, class_of, is_mutable, is_ordered
 from millstream_parser import SyntaxFailure, parse_type
 
 KEPT_MAX = 200_000
 """The keys of a store and task that are kept in memory."""
 
 
+class TimePart(Enum):
+    """Where the time of a row of a store is, in ms."""
+
+    KEY = "key_1"
+    """The second part of its key."""
+    VALUE = 'value."AT"'
+    """A field of its value."""
+
+
+Opened = TypeVar("Opened", covariant=True)
+
+
+class StoreKind(Protocol[Opened]):
+    """What a store holds, and how it is used."""
+
+    @property
+    def key_types(self) -> tuple[SqlType, ...]:
+        """The types of the parts of its keys."""
+
+    @property
+    def value_type(self) -> SqlType:
+        """The type of its values."""
+
+    def opened(self, store: Store, now: Callable[[], int]) -> Opened:
+        """The store of a task as its users see it. `now`: stream time in ms."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyValueStore:
-    """What a store holds: a value of one SQL type for each key, e.g. KeyValueStore("STRING",
-    "TIMESTAMP"). `ProcessorContext.store` returns the store itself.
+    """A value of one SQL type for each key, e.g. KeyValueStore("STRING", "TIMESTAMP").
+    `ProcessorContext.store` returns the store itself.
 
     Keys are of a type with an order: any but DOUBLE, ARRAY, MAP and STRUCT. Raises StatementError
     for other types.
@@ -35,40 +64,54 @@ class KeyValueStore:
     value: str
 
     def __post_init__(self) -> None:
-        try:
-            ordered = is_ordered(self.key_type)
-            accept(self.value_type)
-        except (StatementError, SyntaxFailure) as error:
-            raise StatementError(
-                f"A store cannot hold {self.key} and {self.value}: {error}"
-            ) from None
-        if not ordered:
-            raise StatementError(
-                f"A store cannot have keys of type {self.key_type}",
-                hint="Keys are BOOLEAN, INTEGER, BIGINT, DECIMAL, STRING, BYTES, DATE, TIME or"
-                " TIMESTAMP.",
-            )
+        types_of(self.key, self.value)
 
     @property
-    def key_type(self) -> SqlType:
-        """The type of the keys."""
-        return sql_type(parse_type(self.key), {})
+    def key_types(self) -> tuple[SqlType, ...]:
+        """See `StoreKind`."""
+        return types_of(self.key, self.value)[:1]
 
     @property
     def value_type(self) -> SqlType:
-        """The type of the values."""
-        return sql_type(parse_type(self.value), {})
+        """See `StoreKind`."""
+        return types_of(self.key, self.value)[1]
+
+    def opened(self, store: Store, now: Callable[[], int]) -> Store:
+        """See `StoreKind`."""
+        del now
+        return store
+
+
+def types_of(key: str, value: str) -> tuple[SqlType, SqlType]:
+    """The types of the keys and the values of a store. Raises StatementError for those that no
+    store can have."""
+    try:
+        types = (sql_type(parse_type(key), {}), sql_type(parse_type(value), {}))
+        accept(types[1])
+        ordered = is_ordered(types[0])
+    except (StatementError, SyntaxFailure) as error:
+        raise StatementError(f"A store cannot hold {key} and {value}: {error}") from None
+    if not ordered:
+        raise StatementError(
+            f"A store cannot have keys of type {types[0]}",
+            hint="Keys are BOOLEAN, INTEGER, BIGINT, DECIMAL, STRING, BYTES, DATE, TIME or"
+            " TIMESTAMP.",
+        )
+    return types
 
 
 class StoredRows(Protocol):
     """What a store's table held for the task at the start of the run."""
 
     def get(self, keys: Sequence[Any]) -> Mapping[Any, Any]:
-        """The values of those of the keys that are there."""
+        """The values of those of the keys that are there. A key of several parts is a tuple."""
 
     def range(self, start: Any, end: Any) -> Iterator[tuple[Any, Any]]:
         """Keys and values in the order of the keys, from `start` on (None: the first) up to, and
         without, `end` (None: all)."""
+
+    def before(self, time: TimePart, bound: int) -> list[Any]:
+        """The keys of the rows whose time is before a bound, in order."""
 
 
 class _Gone:
@@ -81,12 +124,16 @@ _GONE = _Gone()
 class Store:
     """A key-value store of one task. It belongs to its processor and its thread."""
 
-    def __init__(self, name: str, kind: KeyValueStore, rows: StoredRows) -> None:
+    def __init__(self, name: str, kind: StoreKind[Any], rows: StoredRows) -> None:
         self.name = name
         self.rows = rows
-        self._kind = kind
-        self._accept_key, self._accept_value = accept(kind.key_type), accept(kind.value_type)
-        self._key_class = class_of(kind.key_type)
+        self._accept_value = accept(kind.value_type)
+        first, *others = kind.key_types
+        self._accept_key = accept(first)
+        self._key_class: type | None = class_of(first)
+        if others:
+            self._accept_key = partial(_parts, tuple(map(accept, kind.key_types)))
+            self._key_class = None
         self._copied = is_mutable(kind.value_type)
         self._kept: dict[Any, Any] = {}
         """Values as they are now, of keys that were read or changed; _GONE for those that are not
@@ -188,6 +235,12 @@ class Store:
             found = self.rows.get(missing)
             self._kept |= {key: found.get(key, _GONE) for key in missing}
 
+    def discard(self, key: Any) -> None:
+        """Remove a row that nobody sees any more, unless this run has changed it."""
+        if key not in self._changed:
+            self._kept[key] = _GONE
+            self._changed[key] = None
+
     def mark(self) -> None:
         """What is changed from now on, `undo` takes back."""
         self._undo = {}
@@ -222,12 +275,19 @@ class Store:
             known = self._accept_key(key)
         except ValueError as error:
             raise self._refused("key", error) from None
-        if known is None:
+        if known is None or (self._key_class is None and None in known):
             raise TypeError(f"store '{self.name}' has no key None")
         return known
 
     def _refused(self, what: str, why: ValueError) -> TypeError:
         return TypeError(f"store '{self.name}' does not take this {what}: {why}")
+
+
+def _parts(accepted: tuple[Accept, ...], key: Any) -> tuple[Any, ...]:
+    """A key of several parts; raises ValueError for another one."""
+    if not isinstance(key, tuple) or len(key) != len(accepted):
+        raise ValueError(f"{key!r} has not {len(accepted)} parts")
+    return tuple(take(part) for take, part in zip(accepted, key, strict=True))
 
 
 def _closed(*_: Any) -> Any:
@@ -237,10 +297,18 @@ def _closed(*_: Any) -> Any:
 class _Closed:
     """The rows of a closed store."""
 
-    get = range = staticmethod(_closed)
+    get = range = before = staticmethod(_closed)
 
 
 _CLOSED = _Closed()
+
+
+@runtime_checkable
+class Purging(Protocol):
+    """A store whose rows expire."""
+
+    def purge(self) -> None:
+        """Remove expired rows, if there may be many."""
 
 
 @dataclass(slots=True)
@@ -248,18 +316,29 @@ class TaskStores:
     """The stores of one task. `rows`: what each held when the task was opened; `declared`: whether
     `init` has ended, which alone may add stores."""
 
-    rows: Callable[[str, KeyValueStore], StoredRows]
+    rows: Callable[[str, StoreKind[Any]], StoredRows]
     named: dict[str, Store] = field(default_factory=dict)
     declared: bool = False
+    now: Callable[[], int] = int
+    """Stream time in ms."""
+    purging: list[Purging] = field(default_factory=list)
 
-    def add(self, name: str, kind: KeyValueStore) -> Store:
+    def add(self, name: str, kind: StoreKind[Opened]) -> Opened:
         """A new store; raises RuntimeError behind `init`, ValueError for a name that is taken."""
         if self.declared:
             raise RuntimeError("only init may call store")
         if name in self.named:
             raise ValueError(f"there is a store '{name}' already")
         self.named[name] = Store(name, kind, self.rows(name, kind))
-        return self.named[name]
+        opened = kind.opened(self.named[name], lambda: self.now())
+        if isinstance(opened, Purging):
+            self.purging.append(opened)
+        return opened
+
+    def purge(self) -> None:
+        """Remove rows that have expired, which nobody sees any more, from time to time."""
+        for store in self.purging:
+            store.purge()
 
     def mark(self) -> None:
         """See `Store.mark`."""

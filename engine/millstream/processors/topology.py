@@ -21,7 +21,7 @@ from millstream.processors.nodes import (
     components,
 )
 from millstream.processors.processor import Processor
-from millstream.processors.stores import KeyValueStore
+from millstream.processors.stores import StoreKind
 
 
 @dataclass(slots=True, repr=False)
@@ -43,7 +43,7 @@ class Topology:
 
     nodes: dict[str, NodeOf] = field(default_factory=dict)
     """By name, in the order in which they were added."""
-    stores: dict[str, tuple[KeyValueStore, tuple[str, ...]]] = field(default_factory=dict)
+    stores: dict[str, tuple[StoreKind[Any], tuple[str, ...]]] = field(default_factory=dict)
     """Those of `add_store`, with the names of their processors."""
 
     def add_source(
@@ -94,7 +94,7 @@ class Topology:
             raise StatementError(f"Processor {name} needs a class, not {supplier!r}")
         return self._with(ProcessorNode(self._new(name), supplier, self._parents(name, parents)))
 
-    def add_store(self, name: str, kind: KeyValueStore, *processors: str) -> Topology:
+    def add_store(self, name: str, kind: StoreKind[Any], *processors: str) -> Topology:
         """A store that several processors share: `context.store(name)` gives it to each of
         them."""
         if not NAME.fullmatch(name):

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from millstream.functions.function import OutputColumn
 from millstream.model.types import Primitive
-from millstream.processors.processor import STREAM_TIME, Processor, Record, as_time
+from millstream.processors.processor import STREAM_TIME, Processor, Record
 from millstream.processors.running import Forwarded, Output, ProcessorError, TaskProcessor, Times
 from millstream.processors.stores import KeyValueStore
+from millstream.processors.times import as_time
 from tests.unit.processors.test_stores import Table
 
 SECOND = dt.timedelta(seconds=1)
