@@ -34,6 +34,7 @@ from millstream.processors.composed import Peeked
 from millstream.processors.definition import processor
 from millstream.processors.processor import (
     STREAM_TIME,
+    WALL_CLOCK,
     Processor,
     ProcessorContext,
     Record,
@@ -56,6 +57,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "STREAM_TIME",
+    "WALL_CLOCK",
     "AggregatedKTable",
     "Appender",
     "Application",

@@ -35,6 +35,7 @@ from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.deletions import knows_what_was_there
+from millstream.operators.process import shortest_interval
 from millstream.operators.program import ActiveProgram, Program
 from millstream.plan.nodes import Deliver, Repartition, Write
 from millstream.runtime.grouping import Grouping
@@ -127,6 +128,17 @@ class DuckDBExecutor:
         self._encode = _encode_spec(sub.root) if isinstance(sub.root, Write) else None
         self._leaving: list[exchange_write.Leaving] = []
         self._headers = False
+        self._now: int | None = None
+        """The time of day of a run that calls what is due by it."""
+
+    @property
+    def interval_ms(self) -> int:
+        """See `runtime.ports.Punctuator`; 0: nothing is ever due."""
+        return shortest_interval(self._sub.root)
+
+    def punctuate(self, now: int) -> None:
+        """See `runtime.ports.Punctuator`."""
+        self._now = now
 
     @property
     def active(self) -> ActiveProgram:
@@ -157,6 +169,7 @@ class DuckDBExecutor:
         closing: bool = False,
     ) -> RunResult[pa.Table]:
         """See `runtime.ports.Executor`."""
+        now, self._now = self._now, None
         try:
             shares = self._groups.divided(inputs)
         except duckdb.Error as error:
@@ -172,7 +185,7 @@ class DuckDBExecutor:
         work = [
             (group, one)
             for (group, _), one in zip(shares, taken, strict=True)
-            if one.rows or closing
+            if one.rows or closing or now is not None
         ]
         whole: RunResult[pa.Table] = RunResult(
             (),
@@ -185,7 +198,7 @@ class DuckDBExecutor:
             return whole
         self._headers = taken[0].headers
         chosen = self._program(headers=self._headers, closing=closing)
-        process = partial(self._process, chosen=chosen, together=together, closing=closing)
+        process = partial(self._process, chosen=chosen, together=together, closing=closing, now=now)
         try:
             if closing:
                 return self._close_windows(whole, work, process, together=together)
@@ -194,7 +207,9 @@ class DuckDBExecutor:
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
         told = (*problems, *chain.from_iterable(one.problems for one in made))
-        return replace(whole, outputs=outputs, problems=told, first=taken[0].first, kept=kept)
+        first = min(taken[0].first, *(one.first for one in made))
+        closed = any(one.closed for one in made)
+        return replace(whole, outputs=outputs, problems=told, first=first, kept=kept, closed=closed)
 
     def _close_windows(
         self,
@@ -298,14 +313,17 @@ class DuckDBExecutor:
         chosen: Ready,
         together: bool,
         closing: bool = False,
+        now: int | None = None,
     ) -> _Made:
         before = group.changes
-        out, problems = group.process(taken, chosen)
-        if closing and group.changes == before:
+        out, problems = group.process(taken, chosen, now)
+        changed = group.changes > before
+        closed = changed if closing else now is not None and (changed or out.num_rows > 0)
+        if closing and not closed:
             return _Made()
-        first = pc.min(out[ROWTIME]).as_py() if closing and out.num_rows else END
+        first = pc.min(out[ROWTIME]).as_py() if closed and out.num_rows else END
         made = self._made(group, out, taken, together=together)
-        return made._replace(problems=(*problems, *made.problems), first=first, closed=closing)
+        return made._replace(problems=(*problems, *made.problems), first=first, closed=closed)
 
     def _made(self, group: TaskGroup, out: pa.Table, taken: Decoder, *, together: bool) -> _Made:
         root = self._sub.root

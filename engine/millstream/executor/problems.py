@@ -78,10 +78,12 @@ def processor_failed(error: ProcessingError, taken: Decoder, sub: SubTopology) -
     topic, offset, row = _origin(taken, sub, error.seq)
     why = error.__cause__
     assert why is not None
-    where = f"offset {offset} of topic {topic}, partition {error.part}"
+    where = f"The record: offset {offset} of topic {topic}, partition {error.part}: {row}"
+    if error.seq < 0:
+        where = f"No record is the cause; partition {error.part}"
     return RecordError(
         f"Processor {error.where} raised {type(why).__name__}: {why}",
-        detail=f"The record: {where}: {row}\n{users_traceback(why)}",
+        detail=f"{where}\n{users_traceback(why)}",
         hint="Correct the processor and open the database with it: the query goes on with this"
         " record. Or DROP it.",
         code="E-PROCESSOR",

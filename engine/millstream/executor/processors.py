@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, repeat
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.functions.function import OutputColumn
 from millstream.functions.user_values import kept_by_arrow, seen_by_user
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.physical import arrow_type, physical_names
@@ -31,7 +33,9 @@ from millstream.processors import batches
 from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
 from millstream.processors.processor import Record
 from millstream.processors.running import (
+    NO_RECORD,
     USERS_ERRORS,
+    Forwarded,
     Output,
     ProcessorError,
     Skipped,
@@ -59,6 +63,14 @@ class ProcessingError(Exception):
         self.where = where
 
 
+@dataclass(frozen=True, slots=True)
+class Punctuating:
+    """Schedules that are due by the clock of the wall are called for these partitions."""
+
+    now: int
+    parts: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Processors:
     """The instances of some tasks, by the program's relation and the partition."""
@@ -66,6 +78,8 @@ class Processors:
     session: Session
     skipping: bool = False
     """Whether records for which user code fails are skipped, instead of a query that stops."""
+    punctuating: Punctuating | None = None
+    """What the run calls by the clock of the wall."""
     _open: dict[tuple[str, int], _Instance] = field(default_factory=dict)
 
     def forget(self, part: int | None = None) -> None:
@@ -82,20 +96,30 @@ class Processors:
         made = _Made(call)
         given = _Given(call, rows)
         for part, start, end in _tasks(rows):
-            try:
+            with _failures(call, rows, part, start):
                 instance = self._opened(call, part)
                 match instance:
                     case TaskProcessor():
                         forwarded = given.records_through(instance, start, end, self.skipping)
                     case TaskBatches():
                         forwarded = given.batch_through(instance, start, end, self.skipping)
-            except ProcessorError as error:
-                seq = rows[ORIGIN][start + error.place].as_py()
-                where = f"{call.node.processor.name}.{error.method}"
-                raise ProcessingError(part, seq, where) from error.__cause__
             made.add(part, forwarded, start)
             made.changed(part, instance, start)
+        if call.node.processor.interval_ms and self.punctuating is not None:
+            self._punctuate(call, rows, made, self.punctuating)
         return made.relations(rows)
+
+    def _punctuate(
+        self, call: ProcessorCall, rows: pa.Table, made: _Made, punctuating: Punctuating
+    ) -> None:
+        """Call what is due by the clock of the wall, behind the records of the run."""
+        for part in punctuating.parts:
+            with _failures(call, rows, part, 0):
+                instance = self._opened(call, part)
+                assert isinstance(instance, TaskProcessor)
+                forwarded = instance.punctuate(punctuating.now, skipping=self.skipping)
+            made.add(part, [_as_batch(forwarded, call.node.processor.output)], 0)
+            made.changed(part, instance, 0, remembered=False)
 
     def _opened(self, call: ProcessorCall, part: int) -> _Instance:
         found = self._open.get((call.target, part))
@@ -136,6 +160,17 @@ def _tasks(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
         yield int(parts[start]), start, end
 
 
+@contextmanager
+def _failures(call: ProcessorCall, rows: pa.Table, part: int, start: int) -> Iterator[None]:
+    """Say which record a processor has failed for, among those of a task from `start` on."""
+    try:
+        yield
+    except ProcessorError as error:
+        seq = NO_RECORD if error.place < 0 else rows[ORIGIN][start + error.place].as_py()
+        where = f"{call.node.processor.name}.{error.method}"
+        raise ProcessingError(part, seq, where) from error.__cause__
+
+
 class _Given:
     """The rows of a run as processors get them."""
 
@@ -158,10 +193,7 @@ class _Given:
         """What a processor forwards for the next rows of its task."""
         records = islice(self._records, end - start)
         made = instance.run(records, self._keys[start:end], skipping=skipping)
-        width = len(self._output)
-        columns = [_column(made.values[n::width], c.type) for n, c in enumerate(self._output)]
-        times = pa.array(made.times_ms, pa.int64())
-        return [ForwardedBatch(tuple(columns), times, np.array(made.causes, np.int64))]
+        return [_as_batch(made, self._output)]
 
     def batch_through(
         self, instance: TaskBatches, start: int, end: int, skipping: bool
@@ -169,6 +201,13 @@ class _Given:
         """The same, as one batch."""
         (batch,) = self._table.slice(start, end - start).to_batches()
         return instance.run(batch, self._keys[start:end], skipping=skipping)
+
+
+def _as_batch(made: Forwarded, output: Sequence[OutputColumn]) -> ForwardedBatch:
+    width = len(output)
+    columns = [_column(made.values[n::width], c.type) for n, c in enumerate(output)]
+    times = pa.array(made.times_ms, pa.int64())
+    return ForwardedBatch(tuple(columns), times, np.array(made.causes, np.int64))
 
 
 def _named(rows: pa.Table, schema: Schema) -> dict[str, pa.ChunkedArray]:
@@ -237,7 +276,7 @@ class _Made:
         self._times: list[pa.Array] = []
         self._parts: list[Integers] = []
         self._causes: list[Integers] = []
-        self._remembered: list[tuple[int, int, list[int]]] = []
+        self._remembered: dict[int, tuple[int, list[int]]] = {}
         self._skipped: list[tuple[int, int, Skipped]] = []
         self._changes: dict[str, list[tuple[int, Any, Any]]] = {s.name: [] for s in call.stores}
 
@@ -247,14 +286,20 @@ class _Made:
             self._chunks.append(chunk.columns)
             self._times.append(chunk.times_ms)
             self._parts.append(np.full(len(chunk.causes), part, np.int32))
-            self._causes.append(start + chunk.causes)
+            self._causes.append(np.where(chunk.causes < 0, NO_RECORD, start + chunk.causes))
 
-    def changed(self, part: int, instance: _Instance, start: int) -> None:
-        """The state of a task after its rows, and the records that it has skipped."""
-        self._skipped += ((part, start + each.place, each) for each in instance.skipped)
+    def changed(
+        self, part: int, instance: _Instance, start: int, *, remembered: bool = True
+    ) -> None:
+        """The state of a task after its rows, and the records that it has skipped. `remembered`:
+        its times may have changed, too."""
+        for each in instance.skipped:
+            place = NO_RECORD if each.place < 0 else start + each.place
+            self._skipped.append((part, place, each))
         instance.skipped.clear()
         times = instance.times
-        self._remembered.append((part, times.stream_ms, list(times.due_ms)))
+        if remembered:
+            self._remembered[part] = (times.stream_ms, list(times.due_ms))
         for name, store in instance.stores.named.items():
             self._changes[name] += [(part, key, value) for key, value in store.changes()]
 
@@ -272,7 +317,7 @@ class _Made:
         schema = self._call.node.schema
         causes = np.concatenate([np.empty(0, np.int64), *self._causes])
         parts = np.concatenate([np.empty(0, np.int32), *self._parts])
-        cause, count = rows.take(pa.array(causes)), len(causes)
+        cause, count = _taken(rows, causes), len(causes)
         output = self._call.node.processor.output
         columns = [
             pa.chunked_array([chunk[number] for chunk in self._chunks], arrow_type(column.type))
@@ -282,16 +327,17 @@ class _Made:
         columns += [times] * (len(schema.columns) - len(columns))
         columns += [pa.array(parts), pa.array(np.arange(count)), times]
         columns.append(pa.array(np.ones(count, np.int8)))
-        columns += [cause[name] for name in (*self._call.carried, ORIGIN)]
+        columns += [cause[name] for name in self._call.carried]
+        columns.append(pc.fill_null(cause[ORIGIN], NO_RECORD))
         names = [*physical_names(schema.names), PART, SEQ, ROWTIME, DIFF]
         return pa.Table.from_arrays(columns, names=[*names, *self._call.carried, ORIGIN])
 
     def _times_table(self) -> pa.Table:
-        parts, streams, due = zip(*self._remembered, strict=True) if self._remembered else ((),) * 3
+        parts, times = list(self._remembered), self._remembered.values()
         columns = [
             pa.array(parts, pa.int32()),
-            pa.array(streams, pa.int64()),
-            pa.array(due, pa.list_(pa.int64())),
+            pa.array([stream for stream, _ in times], pa.int64()),
+            pa.array([due for _, due in times], pa.list_(pa.int64())),
             pa.array([False] * len(parts), pa.bool_()),
         ]
         return pa.Table.from_arrays(columns, names=[PART, STREAM_TIME, DUE, DELETED])
@@ -300,14 +346,16 @@ class _Made:
         """As the problems of expressions, see `operators.relation.reported`."""
         name = self._call.node.processor.name
         parts = [part for part, _, _ in self._skipped]
-        places = pa.array([place for _, place, _ in self._skipped], pa.int64())
+        places = np.array([place for _, place, _ in self._skipped], np.int64)
+        origins = pc.fill_null(_taken(rows, places)[ORIGIN], NO_RECORD)
         texts = [_skipped_text(name, each) for _, _, each in self._skipped]
-        columns = [
-            pa.array(parts, pa.int32()),
-            rows[ORIGIN].take(places),
-            pa.array(texts, pa.string()),
-        ]
+        columns = [pa.array(parts, pa.int32()), origins, pa.array(texts, pa.string())]
         return pa.Table.from_arrays(columns, names=[PART, SEQ, "message"])
+
+
+def _taken(rows: pa.Table, places: Integers) -> pa.Table:
+    """The rows at these places; a row of NULLs where there is no record."""
+    return rows.take(pa.array(np.maximum(places, 0), mask=places < 0))
 
 
 def _skipped_text(processor: str, skipped: Skipped) -> str:

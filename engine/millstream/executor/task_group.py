@@ -21,7 +21,7 @@ from millstream.executor.exchange_read import ChannelWatermark, Unpacked, slot_o
 from millstream.executor.exchange_write import rest_of
 from millstream.executor.execution import Ready, output_of, run_steps
 from millstream.executor.problems import failed_rows, late_rows, processor_failed
-from millstream.executor.processors import ProcessingError, Processors
+from millstream.executor.processors import ProcessingError, Processors, Punctuating
 from millstream.executor.source_reader import SourceReader
 from millstream.executor.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
@@ -154,8 +154,13 @@ class TaskGroup:
         self._moved.passed(taken.consumed)
         self._marks.move(taken.marks, taken.obsolete)
 
-    def process(self, taken: Decoder, chosen: Ready) -> tuple[pa.Table, tuple[Problem, ...]]:
-        """Run the fast program, or, after a failure, the exact one."""
+    def process(
+        self, taken: Decoder, chosen: Ready, now: int | None = None
+    ) -> tuple[pa.Table, tuple[Problem, ...]]:
+        """Run the fast program, or, after a failure, the exact one. `now`: processors call what is
+        due by the clock of the wall."""
+        parts = tuple(sorted(self.open))
+        self._processors.punctuating = None if now is None else Punctuating(now, parts)
         try:
             return self._processed(taken, chosen)
         except ProcessingError as error:

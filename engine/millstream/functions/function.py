@@ -157,7 +157,8 @@ class ProcessorFunction:
     """A processor, from the rows of a stream to those of another one: PROCESS(source, 'name').
 
     `output`: the columns of its rows, in order. `supplier` makes the instance for a task.
-    `batches`: whether it gets records as batches.
+    `batches`: whether it gets records as batches. `interval_ms`: the shortest of its schedules by
+    the clock of the wall; 0 without any.
     """
 
     name: str
@@ -165,6 +166,7 @@ class ProcessorFunction:
     supplier: Callable[[], Any]
     stores: tuple[StoreColumns, ...]
     batches: bool = False
+    interval_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from millstream.operators.relation import (
     quoted,
 )
 from millstream.operators.sql import identifier
-from millstream.plan.nodes import Process
+from millstream.plan.nodes import Node, Process, inputs
 
 VALUE = "value"
 """The column of the values of a store's table."""
@@ -80,6 +80,13 @@ def compile_process(
         traced=False,
         origin=ORIGIN,
     )
+
+
+def shortest_interval(node: Node) -> int:
+    """The shortest interval in ms of what processors schedule by the clock of the wall in a
+    sub-topology; 0 without any."""
+    own = [node.processor.interval_ms] if isinstance(node, Process) else []
+    return min(filter(None, (*own, *map(shortest_interval, inputs(node)))), default=0)
 
 
 def _table(store: StoreTable) -> StateTable:

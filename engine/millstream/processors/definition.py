@@ -52,9 +52,9 @@ def function_of(
 ) -> ProcessorFunction:
     """The entry of the catalogue. Initialises the instance, to learn its stores; raises whatever
     that does."""
-    stores = _stores(instance, output)
+    stores, interval_ms = _declared(instance, output)
     batches = isinstance(instance, BatchProcessor)
-    return ProcessorFunction(name.upper(), output, supplier, stores, batches)
+    return ProcessorFunction(name.upper(), output, supplier, stores, batches, interval_ms)
 
 
 def not_registered(name: str, error: BaseException) -> StatementError:
@@ -86,10 +86,12 @@ def columns_of(output: str) -> tuple[OutputColumn, ...]:
     return tuple(sorted(columns, key=lambda column: not column.key))
 
 
-def _stores(
+def _declared(
     instance: Processor | BatchProcessor, output: Sequence[OutputColumn]
-) -> tuple[StoreColumns, ...]:
+) -> tuple[tuple[StoreColumns, ...], int]:
+    """The stores that an instance declares, and the shortest interval by the clock of the wall."""
     kinds: dict[str, StoreKind[Any]] = {}
+    intervals: list[int] = []
 
     def declared(name: str, kind: StoreKind[Any]) -> NoRows:
         if not NAME.fullmatch(name):
@@ -102,10 +104,10 @@ def _stores(
     if isinstance(instance, BatchProcessor):
         TaskBatches(lambda: instance, 0, declared, output, Times())
     else:
-        TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
-    return tuple(
-        StoreColumns(name, kind.key_types, kind.value_type) for name, kind in kinds.items()
-    )
+        made = TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
+        intervals += (each.interval_ms for each in made.context.wall_schedules)
+    stores = (StoreColumns(name, kind.key_types, kind.value_type) for name, kind in kinds.items())
+    return tuple(stores), min(intervals, default=0)
 
 
 class NoRows:

@@ -43,9 +43,11 @@ class TimeKind(Enum):
 
     STREAM_TIME = "STREAM_TIME"
     """The greatest event time of the records that the task has processed."""
+    WALL_CLOCK = "WALL_CLOCK"
+    """The time of day."""
 
 
-STREAM_TIME = TimeKind.STREAM_TIME
+STREAM_TIME, WALL_CLOCK = TimeKind.STREAM_TIME, TimeKind.WALL_CLOCK
 Punctuate = Callable[[dt.datetime], None]
 
 
@@ -78,9 +80,13 @@ class ProcessorContext(Protocol):
         a kind, a store that `Topology.add_store` gives to several processors."""
 
     def schedule(self, interval: dt.timedelta, kind: TimeKind, punctuate: Punctuate) -> Schedule:
-        """Call a function with the time each time `interval` has passed; the first time, so long
-        after the first record. If more than one interval has passed at once, it is called once.
-        Only `init` may call this."""
+        """Call a function with the time each time `interval` has passed. If more than one interval
+        has passed at once, it is called once. Only `init` may call this.
+
+        In stream time it is first called so long after the first record, and never without a
+        record. By the clock of the wall it is first called so long after the task was opened, and
+        not in back-fills; what it makes depends on when it is called, so it may differ if it has to
+        be made again after a failure."""
 
     def forward(
         self,

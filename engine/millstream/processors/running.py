@@ -21,6 +21,8 @@ from millstream.processors.values import accept
 
 BEFORE = -(1 << 63)
 _NEVER = (1 << 63) - 1
+NO_RECORD = -1
+"""In the place of the number of a record: the clock is the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,9 @@ class Output:
 
 
 @dataclass(slots=True)
-class StreamSchedule:
-    """A schedule in stream time; `due_ms` is None before the first record."""
+class RunningSchedule:
+    """A schedule; `due_ms` is None before the first record, or before the first look at the
+    clock."""
 
     interval_ms: int
     punctuate: Punctuate
@@ -90,7 +93,7 @@ class StreamSchedule:
         self.cancelled = True
 
     def begin(self, now: int) -> None:
-        """The first record has arrived."""
+        """Time begins."""
         if self.due_ms is None:
             self.due_ms = now + self.interval_ms
 
@@ -142,7 +145,8 @@ class Context:
     partition: int
     output: Output
     stores: TaskStores
-    schedules: list[StreamSchedule] = field(default_factory=list)
+    schedules: list[RunningSchedule] = field(default_factory=list)
+    wall_schedules: list[RunningSchedule] = field(default_factory=list)
     forwarded: Forwarded = field(default_factory=Forwarded)
     stream_ms: int = BEFORE
     now_ms: int = BEFORE
@@ -162,15 +166,15 @@ class Context:
 
     def schedule(
         self, interval: dt.timedelta, kind: TimeKind, punctuate: Punctuate
-    ) -> StreamSchedule:
+    ) -> RunningSchedule:
         """See `ProcessorContext`."""
         if self.stores.declared:
             raise RuntimeError("only init may call schedule")
         if not isinstance(kind, TimeKind):
-            raise TypeError(f"{kind!r} is no kind of time: STREAM_TIME is")
+            raise TypeError(f"{kind!r} is no kind of time: STREAM_TIME and WALL_CLOCK are")
         milliseconds = length_ms(interval, "an interval")
-        made = StreamSchedule(milliseconds, punctuate)
-        self.schedules.append(made)
+        made = RunningSchedule(milliseconds, punctuate)
+        (self.schedules if kind is TimeKind.STREAM_TIME else self.wall_schedules).append(made)
         return made
 
     def forward(
@@ -244,7 +248,7 @@ class TaskProcessor:
         """What has to be remembered."""
         if self.context.stream_ms == BEFORE:
             return Times()
-        return Times(self.context.stream_ms, tuple(map(self._due, self.context.schedules)))
+        return Times(self.context.stream_ms, tuple(map(_due, self.context.schedules)))
 
     def run(
         self, records: Iterable[Record], keys: Sequence[Any], *, skipping: bool = False
@@ -264,6 +268,22 @@ class TaskProcessor:
             call("process", process, record)
             if now > before:
                 self._advanced(before, now, call)
+        return self._ended()
+
+    def punctuate(self, now: int, *, skipping: bool = False) -> Forwarded:
+        """Call the schedules that are due by the clock of the wall; see `run`. No record is the
+        cause of what they forward."""
+        context = self.context
+        context.cause, context.now_ms = NO_RECORD, now
+        for schedule in context.wall_schedules:
+            schedule.begin(now)
+        call = self._skipping if skipping else self._failing
+        _call_due(context.wall_schedules, now, call)
+        return self._ended()
+
+    def _ended(self) -> Forwarded:
+        """What the calls of a run have forwarded."""
+        context = self.context
         context.now_ms = BEFORE
         self.stores.purge()
         forwarded, context.forwarded = context.forwarded, Forwarded()
@@ -300,23 +320,21 @@ class TaskProcessor:
                 schedule.begin(now)
             self._next = self._earliest()
         if now >= self._next:
-            self._punctuate(now, call)
-
-    def _punctuate(self, now: int, call: _Call) -> None:
-        """Call the schedules that are due: those due first come first, and those of one time in the
-        order in which they were made."""
-        while True:
-            due = [s for s in self.context.schedules if self._due(s) <= now]
-            if not due:
-                break
-            schedule = min(due, key=self._due)
-            call("punctuate", schedule.punctuate, as_time(now))
-            schedule.passed(now)
-        self._next = self._earliest()
+            _call_due(self.context.schedules, now, call)
+            self._next = self._earliest()
 
     def _earliest(self) -> int:
-        return min(map(self._due, self.context.schedules), default=_NEVER)
+        return min(map(_due, self.context.schedules), default=_NEVER)
 
-    @staticmethod
-    def _due(schedule: StreamSchedule) -> int:
-        return _NEVER if schedule.cancelled or schedule.due_ms is None else schedule.due_ms
+
+def _call_due(schedules: Sequence[RunningSchedule], now: int, call: _Call) -> None:
+    """Call the schedules that are due: those due first come first, and those of one time in the
+    order in which they were made."""
+    while due := [schedule for schedule in schedules if _due(schedule) <= now]:
+        schedule = min(due, key=_due)
+        call("punctuate", schedule.punctuate, as_time(now))
+        schedule.passed(now)
+
+
+def _due(schedule: RunningSchedule) -> int:
+    return _NEVER if schedule.cancelled or schedule.due_ms is None else schedule.due_ms

@@ -259,6 +259,7 @@ def executors(
                     holds_results(sub.root),
                     senders_of(sub),
                     SENDER_LABELS,
+                    executor if executor.interval_ms else None,
                 )
             )
         opened.pop_all()

@@ -120,6 +120,18 @@ class Executor(Protocol[Batch]):
         """Release resources; idempotent."""
 
 
+class Punctuator(Protocol):
+    """The part of an executor that calls functions by the clock of the wall."""
+
+    @property
+    def interval_ms(self) -> int:
+        """How often a function may be due."""
+
+    def punctuate(self, now: int) -> None:
+        """With the next run, which may have no records, call the functions that are due, for all
+        open partitions. The result is `closed` if they have done anything."""
+
+
 class Replica(Protocol[Batch]):
     """Replays the changelogs of a sub-topology into the state that its executor works on. It is the
     part of `Executor` that replaying needs, so an executor of its own can serve. It may be used

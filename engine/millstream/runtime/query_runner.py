@@ -247,8 +247,8 @@ class QueryRunner(Generic[Batch]):
 
     def _step(self, runner: SubTopologyRunner[Batch], now: int) -> bool:
         runner.wait_for_inputs(now)
-        ran = runner.buffered > 0 and not runner.awaiting and self._run(runner, now)
-        return ran or runner.searching
+        ready = runner.punctuation.begin(now) or runner.buffered > 0
+        return (ready and not runner.awaiting and self._run(runner, now)) or runner.searching
 
     def _drain(self, now: int) -> bool:
         """Process what was handed over, which a commit would write; returns whether it could."""

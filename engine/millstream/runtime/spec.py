@@ -11,7 +11,7 @@ from millstream.log.batches import Batches
 from millstream.log.log import Appended, Batch, Topic, TopicPartition
 from millstream.model.problem import Problem
 from millstream.runtime.durations import Durations
-from millstream.runtime.ports import Executor
+from millstream.runtime.ports import Executor, Punctuator
 from millstream.runtime.sender_buffer import Labels
 from millstream.runtime.tasks import TaskId, TaskState
 
@@ -48,6 +48,8 @@ class ExecutorSpec(Generic[Batch]):
     """Whether results wait in its state until stream time has passed their windows."""
     senders: Mapping[str, int] = field(default_factory=dict)
     labels: Labels[Batch] | None = None
+    punctuator: Punctuator | None = None
+    """The executor, if it calls functions by the clock of the wall."""
 
     def topic_partitions(self, task: int) -> Iterator[TopicPartition]:
         """What a task reads."""

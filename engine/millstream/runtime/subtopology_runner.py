@@ -14,6 +14,7 @@ from millstream.runtime.channels import Channels
 from millstream.runtime.fetch_quota import FetchQuota, records_between
 from millstream.runtime.hand_over import HandOver
 from millstream.runtime.ports import RunResult
+from millstream.runtime.punctuation import Punctuation
 from millstream.runtime.remote_upstreams import RemoteUpstreams
 from millstream.runtime.sender_buffer import SenderBuffer
 from millstream.runtime.spec import ExecutorSpec, RuntimeSettings, SubTopologyMetrics
@@ -59,6 +60,7 @@ class SubTopologyRunner(Generic[Batch]):
         self.awaiting = False
         """Whether the last reads left out records that have not arrived yet."""
         self.open_windows = False
+        self.punctuation = Punctuation()
         """Whether results may wait for stream time."""
         self.watermark = Watermark()
         self.stuck: dict[TopicPartition, Reached] = {}
@@ -80,6 +82,7 @@ class SubTopologyRunner(Generic[Batch]):
         replay."""
         self.tasks = {p: Task(TaskId(self.index, p)) for p in self._tasks_of(owned)}
         self.open_windows = self.spec.holds_results and bool(self.tasks)
+        self.punctuation = Punctuation(self.spec.punctuator if self.tasks else None)
         changelog = self.spec.changelog
         # Include uncommitted records: an earlier owner's last transaction may still be open.
         asked = [(changelog, p) for p in self.tasks] if changelog else []

@@ -17,6 +17,8 @@ def wake_at(query: QueryRunner[Batch], now: int) -> int | None:
     if not query.dirty and (closing := query.closing.due_at(query.last_commit)) is not None:
         # When it is over, other instances or senders are not idle yet.
         times.append(closing if closing > now else now + query.settings.lag_interval_ms)
+    punctuated = (runner.punctuation.due_at() for runner in query.runners)
+    times += (at for at in punctuated if at is not None)
     poll = query.settings.await_poll_ms if awaiting(query) else query.settings.idle_poll_ms
     if poll is not None:
         times.append(now + poll)
