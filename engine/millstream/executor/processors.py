@@ -28,7 +28,8 @@ from millstream.model.types import Array, Map, SqlType, Struct
 from millstream.operators.arrival_sequence import ORIGIN
 from millstream.operators.process import DUE, STREAM_TIME, VALUE
 from millstream.operators.program import ProcessorCall, StoreTable
-from millstream.plan.nodes import Process
+from millstream.plan.nodes import Process, ProcessedStream
+from millstream.plan.processed import OFFSET
 from millstream.processors import batches
 from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
 from millstream.processors.processor import Record
@@ -176,14 +177,15 @@ class _Given:
 
     def __init__(self, call: ProcessorCall, rows: pa.Table) -> None:
         self._output = call.node.processor.output
-        ((name, schema), *others) = call.node.streams
+        (stream, *others) = call.node.streams
+        schema = stream.schema
         if call.node.processor.batches:
             columns = _named(rows, schema)
             self._table = pa.table({**columns, batches.ROWTIME: rows[ROWTIME]}).combine_chunks()
             wanted = {column.name: columns[column.name] for column in schema.key}
             self._keys = _keys(schema, wanted if call.stores else {}, rows.num_rows)
         elif not others:
-            self._keys, self._records = _records(name, schema, _named(rows, schema), rows)
+            self._keys, self._records = _records(stream, _named(rows, schema), rows)
         else:
             self._keys, self._records = _records_of_several(call.node, rows)
 
@@ -228,17 +230,18 @@ def _keys(schema: Schema, columns: Mapping[str, pa.ChunkedArray], count: int) ->
 
 
 def _records(
-    source: str, schema: Schema, columns: Mapping[str, pa.ChunkedArray], rows: pa.Table
+    stream: ProcessedStream, columns: Mapping[str, pa.ChunkedArray], rows: pa.Table
 ) -> tuple[list[Any], Iterator[Record]]:
     """The keys of a stream's rows, and their records one after another: many at a time are work for
     the garbage collector."""
-    names = tuple(c.name for c in schema.columns if c.role is not Role.KEY)
+    schema = stream.schema
+    names = tuple(c.name for c in schema.columns if c.role is not Role.KEY and c.name != OFFSET)
     keys = _keys(schema, columns, rows.num_rows)
     others = _rows([_values(columns[name]) for name in names], rows.num_rows)
-    times, parts = rows[ROWTIME].to_pylist(), rows[PART].to_pylist()
+    places = (rows[ROWTIME].to_pylist(), rows[PART].to_pylist(), columns[OFFSET].to_pylist())
     return keys, (
-        Record(key, dict(zip(names, row, strict=True)), time, part, source)
-        for key, row, time, part in zip(keys, others, times, parts, strict=True)
+        Record(key, dict(zip(names, row, strict=True)), time, part, stream.name, stream.topic, at)
+        for key, row, time, part, at in zip(keys, others, *places, strict=True)
     )
 
 
@@ -247,10 +250,10 @@ def _records_of_several(node: Process, rows: pa.Table) -> tuple[list[Any], Itera
     number, *columns = physical_names(node.input.schema.names)
     streams = rows[number].to_pylist()
     physical, keys, records = iter(columns), [], []
-    for position, (name, schema) in enumerate(node.streams):
+    for position, stream in enumerate(node.streams):
         own = rows.filter(pc.equal(rows[number], position))
-        found = {column: own[next(physical)] for column in schema.names}
-        made = _records(name, schema, found, own)
+        found = {column: own[next(physical)] for column in stream.schema.names}
+        made = _records(stream, found, own)
         keys.append(iter(made[0]))
         records.append(made[1])
     return [next(keys[n]) for n in streams], (next(records[n]) for n in streams)

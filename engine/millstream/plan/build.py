@@ -20,6 +20,7 @@ from millstream.plan.group_rules import check_clauses, is_aggregation
 from millstream.plan.join_rules import refuse_value_formats
 from millstream.plan.joins import From, materialised, read_joined, read_source
 from millstream.plan.keys import Key, KeyColumn
+from millstream.plan.merging import merged
 from millstream.plan.nodes import (
     Aggregate,
     Deliver,
@@ -30,7 +31,6 @@ from millstream.plan.nodes import (
     Read,
     Write,
     inputs,
-    merged,
 )
 from millstream.plan.places import placed, placed_by_name, span_of
 from millstream.plan.projection import Selected, expand, project, project_all, with_expression

@@ -8,7 +8,7 @@ A windowed relation carries WINDOWSTART and WINDOWEND (BIGINT) as its last key c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
@@ -127,18 +127,27 @@ class Flatten:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessedStream:
+    """A stream that a processor reads. Its columns may be followed by ROWOFFSET."""
+
+    name: str
+    topic: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
     """The rows that a processor makes of those of a stream, which it gets in the order of the task.
 
     They stay in the partition of the rows that caused them, whatever their key is. `schema`: the
-    columns of its output, then ROWTIME. `streams`: the names and columns of the streams read; with
-    several, `input` has the number of the row's stream, then the columns of all of them.
+    columns of its output, then ROWTIME. `streams`: those that are read; with several, `input` has
+    the number of the row's stream, then the columns of all of them.
     """
 
     input: Node
     processor: ProcessorFunction
     schema: Schema
-    streams: tuple[tuple[str, Schema], ...]
+    streams: tuple[ProcessedStream, ...]
     kind: SourceKind = SourceKind.STREAM
 
 
@@ -386,16 +395,6 @@ Node = (
     | Write
     | Deliver
 )
-
-
-def merged(branches: Sequence[Node]) -> Node:
-    """Relations with the same columns as one: a balanced tree, because a deep one exhausts the
-    stack."""
-    if len(branches) == 1:
-        return branches[0]
-    middle = (len(branches) + 1) // 2
-    left, right = merged(branches[:middle]), merged(branches[middle:])
-    return Merge(left, right, left.schema)
 
 
 def inputs(node: Node) -> tuple[Node, ...]:

@@ -11,14 +11,18 @@ from millstream.functions.function import Catalogue, ProcessorFunction
 from millstream.model.expressions import ColumnRef, Expression, Literal
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Column, Role, Schema, SourceKind
-from millstream.model.types import INTEGER
+from millstream.model.types import BIGINT, INTEGER
 from millstream.plan import wordings
-from millstream.plan.nodes import Process, Project, Read, merged
+from millstream.plan.merging import merged
+from millstream.plan.nodes import Process, ProcessedStream, Project, Read
 from millstream_parser.statements import AliasedSource
 
 STREAM = "stream"
 """The column of the number of a row's stream, where there are several. Columns of users have the
 number of their stream before their names there, so none is called so."""
+
+
+OFFSET = "ROWOFFSET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,10 @@ class Processed:
 
     def node(self, schema: Schema) -> Process:
         """Its rows as a relation with this schema."""
-        reads = [_read(source) for source in self.sources]
+        reads = [_read(source, offsets=not self.function.batches) for source in self.sources]
         given = reads[0] if len(reads) == 1 else merged(_together(reads))
-        streams = tuple((read.source.name, read.schema) for read in reads)
-        return Process(given, self.function, schema, streams)
+        streams = (ProcessedStream(r.source.name, r.source.topic, r.schema) for r in reads)
+        return Process(given, self.function, schema, tuple(streams))
 
 
 def processed_by(
@@ -73,10 +77,13 @@ def processed_by(
     return Processed(function, sources)
 
 
-def _read(source: Source) -> Read:
-    """The stream's own columns."""
+def _read(source: Source, *, offsets: bool) -> Read:
+    """The stream's own columns, and the offsets of its records."""
     columns = source.schema.columns
-    return Read(source, "", source.schema, tuple(c.name for c in columns), source.kind)
+    if offsets:
+        columns = (*columns, Column(OFFSET, BIGINT))
+    names = tuple(column.name for column in columns)
+    return Read(source, "", Schema(columns), names, source.kind)
 
 
 def _together(reads: Sequence[Read]) -> list[Project]:

@@ -172,7 +172,10 @@ class _RunningSource:
         key, value, at_ms = record.key, record.value, record.timestamp_ms
         self.seen.append(Peeked(at_ms, record.partition, key, value))
         for node in self.nodes:
-            node.process(Record(key, _copied(value), at_ms, record.partition, self.name))
+            own = _copied(value)
+            node.process(
+                Record(key, own, at_ms, record.partition, self.name, record.topic, record.offset)
+            )
         for edge in self.sinks.values():
             edge.send(key, value, at_ms)
 

@@ -15,19 +15,30 @@ class Record:
     """One record of the input. `key`: the value of the key column, a tuple of several, or None;
     `value`: the other columns by name."""
 
-    __slots__ = ("key", "partition", "source", "timestamp_ms", "value")
+    __slots__ = ("key", "offset", "partition", "source", "timestamp_ms", "topic", "value")
 
     def __init__(
-        self, key: Any, value: dict[str, Any], timestamp_ms: int, partition: int, source: str = ""
+        self,
+        key: Any,
+        value: dict[str, Any],
+        timestamp_ms: int,
+        partition: int,
+        source: str = "",
+        topic: str = "",
+        offset: int = -1,
     ) -> None:
         self.key = key
         self.value = value
-        self.source = source
-        """The name of its stream."""
         self.timestamp_ms = timestamp_ms
         """Its event time in milliseconds since 1970."""
         self.partition = partition
-        """The partition of the task."""
+        """The partition of the task, from which it was read."""
+        self.source = source
+        """The name of its stream; in a `Topology`, of the node that has forwarded it."""
+        self.topic = topic
+        """The topic from which it was read; empty if a processor has made it."""
+        self.offset = offset
+        """Its offset there; -1 if a processor has made it."""
 
     @property
     def timestamp(self) -> dt.datetime:

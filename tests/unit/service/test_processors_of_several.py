@@ -24,7 +24,7 @@ BASE = 1_700_000_000_000
 class Balance(Processor):
     """The balance of an account after each payment, with where it came from."""
 
-    output = "account STRING KEY, balance DOUBLE, source STRING, value STRING"
+    output = "account STRING KEY, balance DOUBLE, source STRING, value STRING, place STRING"
 
     def init(self, context: millstream.ProcessorContext) -> None:
         self.context = context
@@ -35,6 +35,7 @@ class Balance(Processor):
         balance = self.balances.get(record.key, 0.0) + sign * record.value["AMOUNT"]
         self.balances.put(record.key, balance)
         value = {"BALANCE": balance, "SOURCE": record.source, "VALUE": str(record.value)}
+        value["PLACE"] = f"{record.topic} {record.partition} {record.offset}"
         self.context.forward(record.key, value)
 
 
@@ -61,8 +62,8 @@ def test_a_record_has_the_columns_of_its_stream() -> None:
         db.wait()
         found = rows(db, "SELECT * FROM balances")
     assert found == [
-        ("a", -3.0, "DEBITS", "{'AMOUNT': 3}"),
-        ("a", 2.5, "CREDITS", "{'AMOUNT': 5.5, 'NOTE': 'thanks'}"),
+        ("a", -3.0, "DEBITS", "{'AMOUNT': 3}", "debits 0 0"),
+        ("a", 2.5, "CREDITS", "{'AMOUNT': 5.5, 'NOTE': 'thanks'}", "credits 0 0"),
     ]
 
 
