@@ -8,14 +8,7 @@ from __future__ import annotations
 import datetime as dt
 
 import millstream
-from millstream import KeyValueStore, Processor, ProcessorContext, Record
-
-SQL = """
-CREATE STREAM source (name STRING KEY, value INT)
-  WITH (KAFKA_TOPIC='topic-source', PARTITIONS=1, VALUE_FORMAT='JSON');
-CREATE STREAM sink WITH (KAFKA_TOPIC='topic-sink') AS
-  SELECT * FROM PROCESS(source, 'LocalState');
-"""
+from millstream import KeyValueStore, Processor, ProcessorContext, Record, Topology
 
 
 class LocalState(Processor):
@@ -36,13 +29,19 @@ class LocalState(Processor):
             self._context.forward(name, {"TOTAL": total})
 
 
-FUNCTIONS = [millstream.processor(LocalState)]
+TOPOLOGY = (
+    Topology()
+    .add_source("source", "topic-source", key="name STRING", value="value INT", partitions=1)
+    .add_processor("processor", LocalState, "source")
+    .add_sink("sink", "topic-sink", "processor")
+)
+FUNCTIONS = TOPOLOGY.processors("local_state")
 RECORDS = [(0, "a", 1), (400, "b", 2), (900, "a", 3), (1200, "b", 4)]
 
 
 def run(database: millstream.Database) -> None:
     """Send the records, and print what is on the other topic then."""
-    database.execute(SQL)
+    database.deploy(TOPOLOGY, "local_state")
     for millisecond, name, value in RECORDS:
         database.insert("source", [{"name": name, "value": value, "ROWTIME": millisecond}])
     database.wait()

@@ -15,6 +15,13 @@ import pytest
 
 import millstream
 from millstream import History, Rows
+from millstream.processors.store_kinds import (
+    Lists,
+    Sessions,
+    TimestampedStore,
+    Versions,
+    Windows,
+)
 from millstream.processors.stores import Store
 from millstream_cli.main import main
 from tests.docs import DOCS, FILES
@@ -164,15 +171,38 @@ def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
         assert list(db.execute("SELECT * FROM scored")) == [(1, 0.0), (2, 1.0)]
 
 
-OF_THE_EXECUTOR = ("rows", "name", "changes", "expect", "discard", "mark", "undo")
+def test_the_topology_of_the_documentation_runs() -> None:
+    page = (DOCS / "topologies.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (printed,) = re.findall(r"```\n(\[.*?)```", page, re.DOTALL)
+    out = io.StringIO()
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "topologies.md", "exec"), names)
+    names["db"].close()
+    assert out.getvalue() == printed
+
+
+def test_topologies_and_applications_are_documented() -> None:
+    page = (DOCS / "topologies.md").read_text(encoding="utf-8")
+    for kind in (millstream.Topology, millstream.Application):
+        for name, _ in inspect.getmembers(kind):
+            if not name.startswith("_") and name not in ("nodes", "stores"):
+                assert re.search(rf"\b{name}\b", page), f"{kind.__name__}.{name}"
+
+
+OF_THE_EXECUTOR = ("rows", "name", "changes", "expect", "discard", "mark", "undo", "purge")
 """What a store has for its caller, not for users."""
+
+
+OTHER_STORES = (TimestampedStore, Windows, Sessions, Versions, Lists)
 
 
 def test_what_processors_are_given_is_documented() -> None:
     page = (DOCS / "processors.md").read_text(encoding="utf-8")
     contexts = (millstream.ProcessorContext, millstream.BatchContext)
     classes = (millstream.Processor, millstream.BatchProcessor, millstream.Record)
-    for kind in (*contexts, *classes, Store):
+    for kind in (*contexts, *classes, Store, *OTHER_STORES):
         for name, _ in inspect.getmembers(kind):
             if not name.startswith("_") and name not in OF_THE_EXECUTOR:
                 assert re.search(rf"\b{name}\b", page), f"{kind.__name__}.{name}"

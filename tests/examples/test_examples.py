@@ -14,6 +14,7 @@ import millstream
 ROOT = Path(__file__).resolve().parents[2]
 PRINTED = {
     "local_state": "[a, 4]\n[b, 6]\n",
+    "word_count": "kafka: 2\nstreams: 3\n",
     "fraud": "('1111', 1, ['more than usual'])\n('2222', 1, ['FR and BR'])\n",
     "silence": "boiler has said nothing since 12:15: tell ann@example.com\n",
     "scoring": "2986 visitors are not likely to buy\n7014 visitors are likely to buy\n",

@@ -29,6 +29,7 @@ from millstream.dsl.tables import KGroupedTable, KTable, aliased, column_of, gro
 from millstream.dsl.windows import Length, Window
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
+from millstream.model.nearest import did_you_mean
 from millstream.model.schema import SourceKind
 from millstream.query.results import Done
 from millstream_parser import statements as s
@@ -138,6 +139,27 @@ class KStream(StreamQuery):
         plain = [str(tree.name) for tree in trees if isinstance(tree, exp.Column)]
         keys = tuple(plain) if len(plain) == len(trees) else None
         return replace(self, query=replace(self.query, partition_by=inlined), keys=keys)
+
+    def process(self, processor: str) -> KStream:
+        """The rows that a registered processor makes of the records of a stream: PROCESS(stream,
+        'name'). Raises StatementError for an unknown one, and behind other steps of a chain."""
+        if not isinstance(processor, str):
+            raise TypeError(f"process takes the name of a processor, not {processor!r}")
+        source = self.query.source
+        if source.processor is not None or self.query != s.Query(ALL, source):
+            raise StatementError(
+                "A processor reads a stream as it is, and the chain has other steps before it",
+                hint="End the query there with .through('a name'), and go on with what it returns.",
+            )
+        known = self.connection.functions.processor
+        if processor.upper() not in known:
+            raise StatementError(
+                f"There is no processor '{processor}'",
+                hint=did_you_mean(processor.upper(), known, "Register it with the database first."),
+            )
+        keys = tuple(column.name for column in known[processor.upper()].output if column.key)
+        query = replace(self.query, source=replace(source, processor=processor))
+        return replace(self, query=query, keys=keys)
 
     def group_by(self, *columns: Expr | str, **named: Value) -> KGroupedStream:
         """Its records by groups: by columns, or by values that are given a name."""

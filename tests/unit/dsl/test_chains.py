@@ -330,3 +330,39 @@ def test_results_are_of_their_kinds(shared: Database) -> None:
     assert repr(shared.table("people").where(col("id") == 1)) == (
         "<PullQuery\nSELECT *\nFROM PEOPLE\nWHERE (ID = 1)>"
     )
+
+
+class Doubled(millstream.Processor):
+    """Twice the number of each row."""
+
+    output = "id INT KEY, twice INT"
+
+    def init(self, context: millstream.ProcessorContext) -> None:
+        self.context = context
+
+    def process(self, record: millstream.Record) -> None:
+        if record.value["N"] is not None:
+            self.context.forward(record.key, {"TWICE": 2 * record.value["N"]})
+
+
+def test_a_stream_passes_a_processor(db: Database) -> None:
+    db.register(millstream.processor(Doubled))
+    chain = db.stream("t").process("doubled").filter(col("twice") > 1).map_values("twice")
+    assert "FROM PROCESS(T, 'doubled')\nWHERE (TWICE > 1)" in chain.sql
+    chain.to("large")
+    db.wait()
+    assert list(anything(db.execute("SELECT * FROM large"))) == [(2, 10)]
+    counted = db.stream("t").process("Doubled").group_by_key().count()
+    assert "GROUP BY ID" in counted.sql
+
+
+def test_where_a_processor_cannot_be(db: Database) -> None:
+    db.register(millstream.processor(Doubled))
+    with pytest.raises(StatementError, match="There is no processor 'Double'"):
+        db.stream("t").process("Double")
+    with pytest.raises(StatementError, match="other steps before it"):
+        db.stream("t").filter(col("b")).process("Doubled")
+    with pytest.raises(StatementError, match="other steps before it"):
+        db.stream("t").process("Doubled").process("Doubled")
+    with pytest.raises(TypeError, match="the name of a processor"):
+        db.stream("t").process(anything(Doubled))
