@@ -226,7 +226,7 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
     else:
         problems += check_copies(found, None, 3, complete)
         problems += check_counts(found, complete)
-        if kind == "processor":
+        if kind in ("processor", "topology"):
             problems += check_counted(found, complete)
     sizes = {
         name: sum(len(records) for records in partitions.values())
@@ -237,7 +237,7 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    kinds = ("log", "engine", "processor", "backfill", "spark", "replace", "pipeline")
+    kinds = ("log", "engine", "processor", "topology", "backfill", "spark", "replace", "pipeline")
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("path", type=Path)
     parser.add_argument("--acked", type=int, default=-1)

@@ -29,6 +29,7 @@ ACKNOWLEDGEMENTS = {
     "log": 20,
     "engine": 12,
     "processor": 40,
+    "topology": 40,
     "backfill": 40,
     "replace": 120,
     "pipeline": 40,

@@ -15,6 +15,7 @@ from tests.crash.crash import campaign
         ("log", 3),
         ("engine", 2),
         ("processor", 2),
+        ("topology", 2),
         ("backfill", 2),
         ("replace", 2),
         ("pipeline", 2),

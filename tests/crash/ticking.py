@@ -6,13 +6,24 @@ import datetime as dt
 from typing import Any
 
 import millstream
-from millstream import KeyValueStore, Processor, ProcessorContext, Record
+from millstream import KeyValueStore, Processor, ProcessorContext, Record, Topology
 
 TICK = dt.timedelta(milliseconds=20)
 SQL = (
     "CREATE STREAM counted WITH (kafka_topic='counted') AS "
     "SELECT * FROM PROCESS(numbers, 'Ticking');"
 )
+
+
+def topology(ticking: type[Processor]) -> Topology:
+    """The processor in a topology with two sinks."""
+    return (
+        Topology()
+        .add_source("source", "numbers")
+        .add_processor("ticking", ticking, "source")
+        .add_sink("counted", "counted", "ticking")
+        .add_sink("again", "again", "ticking")
+    )
 
 
 class Ticking(Processor):

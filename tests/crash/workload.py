@@ -133,6 +133,37 @@ def work_on_processor(path: str, finish: bool) -> None:
     work_on_engine(path, finish, [SQL], [millstream.processor(Ticking)])
 
 
+def work_on_topology(path: str, finish: bool) -> None:
+    """The same processor as a node of a topology that is edited again and again, and whose rows
+    pass the topic between its query and its sinks."""
+    import millstream
+    from tests.crash.ticking import Ticking, topology
+
+    functions = topology(Ticking).processors("ticking")
+    db = millstream.connect(path, properties=_PROPERTIES, functions=functions)
+    for sql in _DEFINITIONS:
+        if sql.split()[2].upper() not in db.engine.catalog.sources:
+            db.execute(sql)
+    application = db.deploy(topology(Ticking), "ticking")
+    if finish:
+        db.wait()
+        db.close()
+        return
+    rows = threading.Semaphore(0)
+
+    def edit() -> None:
+        for _ in itertools.count():
+            for _ in range(_ROWS_AN_EDIT):
+                rows.acquire()
+            application.edit(
+                # Each class is another one, and does the same.
+                lambda edited: edited.replace_processor("ticking", type("Next", (Ticking,), {}))
+            )
+
+    threading.Thread(target=edit, daemon=True).start()
+    insert(db, rows.release)
+
+
 def insert(
     db: millstream.Database, told: Callable[[], None], pause: float | None = None
 ) -> NoReturn:
@@ -283,6 +314,7 @@ _ANEW = (
     "CREATE OR REPLACE TABLE counts WITH (kafka_topic='counts', backfill='duckdb') AS "
     "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers {} GROUP BY k;"
 )
+_ROWS_AN_EDIT = 5
 _PAUSE = 0.01
 """Seconds between rows while Spark works: each job reads all of them."""
 
@@ -293,6 +325,7 @@ def main() -> None:
         "log": work_on_log,
         "engine": work_on_engine,
         "processor": work_on_processor,
+        "topology": work_on_topology,
         "backfill": work_on_backfill,
         "spark": work_on_spark,
         "replace": work_on_replacing,
