@@ -6,20 +6,32 @@ committed is rolled back when it dies, as DuckDB does when it opens the file of 
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 from unittest.mock import patch
 
 import pyarrow as pa
 
+from millstream import (
+    STREAM_TIME,
+    KeyValueStore,
+    ListStore,
+    Processor,
+    ProcessorContext,
+    Record,
+    processor,
+)
 from millstream.catalog.catalog import Catalog
 from millstream.executor import groups
 from millstream.executor.compaction import Pace
 from millstream.executor.executor import DuckDBExecutor
 from millstream.executor.task_group import TaskGroup
 from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.function import Catalogue
 from millstream.log.batches import TABLES, Batches
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
@@ -47,7 +59,40 @@ QUERIES = {
     "sql by key": f"""CREATE TABLE o {SINK} AS
         SELECT k, COUNT(*) AS c, LATEST_BY_OFFSET(n) AS p FROM s GROUP BY k;""",
     "sql stateless": f"CREATE STREAM o {SINK} AS SELECT k, n AS p FROM s;",
+    "processor": f"CREATE STREAM o {SINK} AS SELECT k, c, p FROM PROCESS(s, 'Adding');",
 }
+PROCESSOR = "processor"
+
+
+class Adding(Processor):
+    """Counts the records of each key, and of its task. Exactly once, what is stored must fit
+    together whenever it is opened: the counts of all keys, that of the task, and what a schedule
+    has noted. At least once, a crash may leave stores on the changelog as of different moments."""
+
+    output = "k INT KEY, c BIGINT, p INT"
+
+    def __init__(self, world: RealWorld) -> None:
+        self.world = world
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.counts = context.store("counts", KeyValueStore("INT", "BIGINT"))
+        self.totals = context.store("totals", KeyValueStore("STRING", "BIGINT"))
+        self.list = context.store("list", ListStore("STRING", "BIGINT"))
+        context.schedule(dt.timedelta(milliseconds=20), STREAM_TIME, self.note)
+        if self.world.exactly_once:
+            total = self.totals.get("all", 0)
+            assert total == sum(count for _, count in self.counts.range())
+            assert all(noted <= total for noted in self.list.get("noted"))
+
+    def process(self, record: Record) -> None:
+        count = self.counts.get(record.key, 0) + 1
+        self.counts.put(record.key, count)
+        self.totals.put("all", self.totals.get("all", 0) + 1)
+        self.context.forward(record.key, {"C": count, "P": record.value["N"]})
+
+    def note(self, time: dt.datetime) -> None:
+        self.list.append("noted", self.totals.get("all"))
 
 
 @dataclass(slots=True)
@@ -58,7 +103,7 @@ class Computer(Host):
     executors: list[DuckDBExecutor] = field(default_factory=list)
 
 
-def topology_of(sql: str, partitions: int) -> Topology:
+def topology_of(sql: str, partitions: int, functions: Catalogue) -> Topology:
     """The sub-topologies of a query over SOURCE."""
     catalog = Catalog()
     for statement in parse(SOURCE):
@@ -71,7 +116,7 @@ def topology_of(sql: str, partitions: int) -> Topology:
         catalog,
         target=NewSource(statement.kind, statement.name, statement.properties),
         properties={},
-        functions=builtin_catalogue(),
+        functions=functions,
     )
     return split(planned.node, QUERY, partitions=lambda _topic: partitions)
 
@@ -82,21 +127,28 @@ class RealWorld(World):
     batches: ClassVar[Batches[Any]] = TABLES
     topology: Topology
     cached: bool
+    exactly_once: bool = False
+    query: str | None = None
+    """The name of the query, if it is not to be chosen."""
 
     def choose_shape(self) -> Shape:
-        name = self.rnd.choice(sorted(QUERIES))
+        chosen = self.rnd.choice(sorted(QUERIES))
+        name = chosen if self.query is None else self.query
         self.rates |= {"old disk": 0.0, "back up": 0.0}
         self.cached = self.rnd.random() < 0.3
-        self.topology = topology_of(QUERIES[name], self.partitions)
+        adding = processor(partial(Adding, self), name="Adding")
+        self.functions = builtin_catalogue().with_processors([adding])
+        self.topology = topology_of(QUERIES[name], self.partitions, self.functions)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
-        counting = "TABLE" in QUERIES[name]
+        counting = name != "sql stateless"
+        coalesced = "TABLE" in QUERIES[name] and self.cached
         jobs = tuple(
             Job(
                 inputs=tuple(one.topic for one in sub.inputs),
                 target=str(sub.output),
                 count=counting and sub.output not in moved,
                 rekey=sub.output in moved,
-                coalesce=counting and self.cached,
+                coalesce=coalesced,
                 changelog=sub.changelog,
             )
             for sub in self.topology.subtopologies
@@ -119,13 +171,13 @@ class RealWorld(World):
             host.store,
             QUERY,
             self.topology.subtopologies[job],
-            builtin_catalogue(),
+            self.functions,
             output_partitions=self.partitions,
             cached=self.cached,
             held=self.exactly_once,
             pace=Pace(fewest=3, piece=2),
             workers=AnyOrder(self.rnd),
-            grouping=AnyGroups(self.rnd),
+            grouping=None if self.shape.name == PROCESSOR else AnyGroups(self.rnd),
         )
         host.executors.append(executor)
         return FaultyExecutor(executor, self)
@@ -143,14 +195,14 @@ class RealWorld(World):
         host.store = Store.open(":memory:")
 
     def history(self) -> History:
-        tables = self.shape.name != "sql stateless"
+        counting = self.shape.name != "sql stateless"
         return History(
             exactly_once=self.exactly_once,
-            counting=tables,
-            coalesced=tables and self.cached,
+            counting=counting,
+            coalesced="TABLE" in QUERIES[self.shape.name] and self.cached,
             inputs={"in": [[decoded(row, "N") for row in rows] for rows in self.rows("in")]},
             output=[
-                [decoded(row, "C", "P") if tables else decoded(row, "P") for row in rows]
+                [decoded(row, "C", "P") if counting else decoded(row, "P") for row in rows]
                 for rows in self.rows("out")
             ],
         )
@@ -204,9 +256,11 @@ class MovedEarly(DyingGroup):
 GROUP_MUTANTS = {"a task in two groups": OpenedTwice, "moved before the commit": MovedEarly}
 
 
-def play_real(seed: int, group: type[DyingGroup] = DyingGroup) -> Verdict:
-    """One seed with real executors."""
-    world = RealWorld(seed)
+def play_real(
+    seed: int, group: type[DyingGroup] = DyingGroup, *, query: str | None = None
+) -> Verdict:
+    """One seed with real executors. `query`: the name of one of QUERIES, instead of any."""
+    world = type("World", (RealWorld,), {"query": query})(seed)
     kind = type(group.__name__, (group,), {"world": world})
     try:
         with patch.object(groups, "TaskGroup", kind):

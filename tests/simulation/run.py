@@ -6,6 +6,7 @@ Plays seeds and stops at the first one that fails, with the line that plays it a
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import Counter
 
@@ -24,6 +25,7 @@ from tests.simulation.world import RATES, Mutant, Verdict, play
 REAL_EVERY = 20
 FOLLOWING_EVERY = 4
 CLOSING_EVERY = 7
+TELLING_EVERY = 1_000
 AnyMutant = Mutant | SchedulingMutant | SharingMutant
 
 
@@ -91,6 +93,8 @@ def main() -> int:
         verdict = play_seed(seed, mutant)
         played += 1
         stats += verdict.stats
+        if played % TELLING_EVERY == 0:
+            print(f"{played} seeds without a failure", file=sys.stderr, flush=True)
         if verdict.complaints:
             again = f"--seeds 1 --start {seed}" + (f" --mutant {options.mutant}" if mutant else "")
             print(f"seed {seed} ({verdict.shape}) FAILED after {played} seeds")

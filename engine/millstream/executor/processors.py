@@ -238,7 +238,9 @@ def _records(
     names = tuple(c.name for c in schema.columns if c.role is not Role.KEY and c.name != OFFSET)
     keys = _keys(schema, columns, rows.num_rows)
     others = _rows([_values(columns[name]) for name in names], rows.num_rows)
-    places = (rows[ROWTIME].to_pylist(), rows[PART].to_pylist(), columns[OFFSET].to_pylist())
+    # The way through NumPy is several times shorter than to_pylist, for numbers without NULLs.
+    numbers = (rows[ROWTIME], rows[PART], columns[OFFSET])
+    places = [column.to_numpy().tolist() for column in numbers]
     return keys, (
         Record(key, dict(zip(names, row, strict=True)), time, part, stream.name, stream.topic, at)
         for key, row, time, part, at in zip(keys, others, *places, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from millstream.functions.function import OutputColumn
@@ -260,12 +261,17 @@ class TaskProcessor:
         """
         context, call = self.context, self._skipping if skipping else self._failing
         process = self.processor.process
+        if skipping:
+            process = partial(self._skipping, "process", process)
         self.stores.expect(keys)
         for place, record in enumerate(records):
             context.cause, now = place, record.timestamp_ms
             context.now_ms, before = now, context.stream_ms
             context.stream_ms = max(before, now)
-            call("process", process, record)
+            try:
+                process(record)
+            except USERS_ERRORS as error:
+                raise ProcessorError(place, "process") from error
             if now > before:
                 self._advanced(before, now, call)
         return self._ended()
