@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -31,6 +31,9 @@ class Host(Protocol):
 
     def use(self, processors: Sequence[ProcessorFunction]) -> None:
         """Register processors, in the place of those with their names."""
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Register the processors with these names no more."""
 
     def execute(self, statement: s.Statement) -> object:
         """Print the statement, and execute the text. Raises MillstreamError."""
@@ -129,6 +132,8 @@ class Application:
             if not _read_by_others(self._host.catalog, source.name):
                 self._host.execute(s.DropSource("STREAM", source.name, if_exists=True))
 
+        self._host.forget(part.function.name for part in self._parts)
+
     def _control(self, action: str, queries: Sequence[str]) -> None:
         for query_id in queries:
             self._host.execute(s.ControlQuery(action, query_id))
@@ -163,7 +168,8 @@ def deploy(topology: Topology, name: str, host: Host) -> Application:
     running = [query for query in plan.queries if host.catalog.find(query.name) is not None]
     for query in running:
         _check_same(name, query, host.catalog)
-    host.use([p.function for p in parts if not _is_used(p.function, host.functions)])
+    added = [p.function for p in parts if not _is_used(p.function, host.functions)]
+    host.use(added)
     wanted: list[s.CreateSource | s.CreateAs] = []
     wanted += (source for source in plan.sources if not _exists(source, host.catalog))
     wanted += (query for query in plan.queries if query not in running)
@@ -175,6 +181,7 @@ def deploy(topology: Topology, name: str, host: Host) -> Application:
     except MillstreamError:
         for statement in reversed(made):
             host.execute(s.DropSource("STREAM", statement.name))
+        host.forget(function.name for function in added)
         raise
     return application
 

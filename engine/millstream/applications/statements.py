@@ -10,7 +10,7 @@ from sqlglot import exp
 from millstream.catalog.formats import internal_format
 from millstream.processors.composing import Columns, CompiledPart, source_columns
 from millstream.processors.nodes import SinkNode, SourceNode
-from millstream_parser import parse_type
+from millstream_parser import parse_type, print_statement
 from millstream_parser import statements as s
 
 _ALL = (s.SelectItem(exp.Star()),)
@@ -30,6 +30,13 @@ class Planned:
         """The names of all streams, in the order of their creation."""
         sources = tuple(source.name for source in self.sources)
         return (*sources, *(query.name for query in self.queries))
+
+
+def script(parts: Sequence[CompiledPart]) -> str:
+    """The statements as text."""
+    plan = planned(parts)
+    statements: list[s.Statement] = [*plan.sources, *plan.queries]
+    return "\n".join(print_statement(each) + ";" for each in statements)
 
 
 def planned(parts: Sequence[CompiledPart]) -> Planned:

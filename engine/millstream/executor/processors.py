@@ -115,7 +115,7 @@ class Processors:
     ) -> None:
         """Call what is due by the clock of the wall, behind the records of the run."""
         for part in punctuating.parts:
-            with _failures(call, rows, part, 0):
+            with _failures(call, rows, part, None):
                 instance = self._opened(call, part)
                 assert isinstance(instance, TaskProcessor)
                 forwarded = instance.punctuate(punctuating.now, skipping=self.skipping)
@@ -162,12 +162,13 @@ def _tasks(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
 
 
 @contextmanager
-def _failures(call: ProcessorCall, rows: pa.Table, part: int, start: int) -> Iterator[None]:
-    """Say which record a processor has failed for, among those of a task from `start` on."""
+def _failures(call: ProcessorCall, rows: pa.Table, part: int, start: int | None) -> Iterator[None]:
+    """Say which record a processor has failed for, among those of a task from `start` on; None: for
+    none of them."""
     try:
         yield
     except ProcessorError as error:
-        seq = NO_RECORD if error.place < 0 else rows[ORIGIN][start + error.place].as_py()
+        seq = NO_RECORD if start is None else rows[ORIGIN][start + error.place].as_py()
         where = f"{call.node.processor.name}.{error.method}"
         raise ProcessingError(part, seq, where) from error.__cause__
 

@@ -6,7 +6,7 @@ Signatures are written as text: "ARRAY<T>, T -> BOOLEAN". `T`, `U`, `K`, `V` are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -216,6 +216,12 @@ class Catalogue:
                 raise ValueError(f"there is a processor {processor.name} already")
             known[processor.name] = processor
         return replace(self, processor=known)
+
+    def without_processors(self, names: Iterable[str]) -> Catalogue:
+        """A copy without the processors of these names."""
+        gone = frozenset(names)
+        kept = {name: known for name, known in self.processor.items() if name not in gone}
+        return replace(self, processor=kept)
 
     def with_functions(self, functions: Sequence[Function]) -> Catalogue:
         """A copy with these functions added. Those of one name become one function with several

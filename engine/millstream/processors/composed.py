@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,9 +140,10 @@ class Composed(Processor):
             source.take(record)
 
     def close(self) -> None:
-        """Close the processors in the reverse order."""
-        for running in reversed(self._processors):
-            running.processor.close()
+        """Close the processors in the reverse order, all of them even if one fails."""
+        with ExitStack() as closing:
+            for running in self._processors:
+                closing.callback(running.processor.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,8 @@ class _RunningNode:
     def process(self, record: Record) -> None:
         """Process a record, which has its time also for what is forwarded."""
         outer, at_ms = self._outer, record.timestamp_ms
-        self._seen.append(Peeked(at_ms, record.partition, record.key, record.value))
+        # A copy: the processor may change its own.
+        self._seen.append(Peeked(at_ms, record.partition, record.key, dict(record.value)))
         before, outer.now_ms = outer.now_ms, at_ms
         try:
             self.processor.process(record)

@@ -78,6 +78,13 @@ def compile_parts(
     the application, others a number too. Raises StatementError."""
     sinks = {sink.topic: sink.name for part in components for sink in part.sinks}
     writers = {sink.topic: n for n, part in enumerate(components) for sink in part.sinks}
+    for source in (source for part in components for source in part.sources):
+        if source.declares and source.topics[0] in sinks:
+            raise StatementError(
+                f"Source {source.name} reads the topic {source.topics[0]}, which sink"
+                f" {sinks[source.topics[0]]} writes",
+                hint="Leave out its key and value: it has the columns of the sink.",
+            )
     before = {
         n: {writers[topic] for source in part.sources for topic in _from_sinks(source, sinks)}
         for n, part in enumerate(components)

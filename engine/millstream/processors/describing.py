@@ -63,7 +63,7 @@ def mermaid(nodes: Iterable[NodeOf]) -> str:
     """A flow chart in the language of Mermaid."""
     listed = tuple(nodes)
     lines = ["flowchart TD"]
-    for node, number in _numbered(listed).items():
+    for number, node in zip(_numbers(listed), listed, strict=True):
         opened, closed = _SHAPES[type(node)]
         lines.append(f'  {number}{opened}"{_label(node, "<br>")}"{closed}')
     lines += (f"  {above} --> {below}" for above, below in _arrows(listed))
@@ -74,20 +74,20 @@ def graphviz(nodes: Iterable[NodeOf]) -> str:
     """A graph in the language of Graphviz."""
     listed = tuple(nodes)
     lines = ["digraph topology {"]
-    for node, number in _numbered(listed).items():
+    for number, node in zip(_numbers(listed), listed, strict=True):
         label = _label(node, "\\n")
         lines.append(f'  {number} [shape={_DOT_SHAPES[type(node)]}, label="{label}"];')
     lines += (f"  {above} -> {below};" for above, below in _arrows(listed))
     return "\n".join([*lines, "}"])
 
 
-def _numbered(nodes: Sequence[NodeOf]) -> dict[NodeOf, str]:
+def _numbers(nodes: Sequence[NodeOf]) -> list[str]:
     """A name for each node that is no word of the language of a diagram."""
-    return {node: f"n{number}" for number, node in enumerate(nodes)}
+    return [f"n{number}" for number in range(len(nodes))]
 
 
 def _arrows(nodes: Sequence[NodeOf]) -> Iterator[tuple[str, str]]:
-    numbers = {node.name: number for node, number in _numbered(nodes).items()}
+    numbers = dict(zip((node.name for node in nodes), _numbers(nodes), strict=True))
     for node in nodes:
         yield from ((numbers[parent], numbers[node.name]) for parent in node.parents)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
@@ -37,6 +37,11 @@ class ChainConnection:
         """Register processors, in the place of those with their names."""
         registry = self.engine.registry
         registry.functions = registry.functions.with_processors(processors, replacing=True)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Register the processors with these names no more."""
+        registry = self.engine.registry
+        registry.functions = registry.functions.without_processors(names)
 
     def execute(self, statement: s.Statement) -> Result:
         """Print a statement and execute the text, so that what is recorded, and what errors point

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.applications.statements import script
 from millstream.catalog.source import Source
 from millstream.ddl.topics import refuse_internal
 from millstream.formats.partition import partition_of
@@ -17,6 +18,7 @@ from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.nearest import topic_hint
 from millstream.model.schema import SourceKind
 from millstream.model.settings import EngineSettings
+from millstream.processors.topology import Topology
 from millstream.query.results import History, Result, Rows, Stream
 from millstream.query.session import Session
 from millstream.runtime.spec import QueryState
@@ -60,7 +62,7 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        sql: str,
+        sql: str | Topology,
         /,
         *,
         properties: Mapping[str, object] | None = None,
@@ -68,11 +70,12 @@ class TopologyTestDriver:
         start: Time = 0,
         timeout_seconds: float = 60.0,
     ) -> None:
-        """Execute the statements of `sql`. A topic that they name without PARTITIONS is created,
-        with one partition. `properties`: as in SET; `auto.offset.reset` is `earliest` unless it is
-        given. `functions`: Python functions that the statements call. `start`: the wall clock.
-        `timeout_seconds`: how long the queries may work on what was piped at once. Raises
-        MillstreamError with the position (`span`) of the statement that failed."""
+        """Execute the statements of `sql`, or those of a topology of processors. A topic that they
+        name without PARTITIONS is created, with one partition. `properties`: as in SET;
+        `auto.offset.reset` is `earliest` unless it is given. `functions`: Python functions that the
+        statements call. `start`: the wall clock. `timeout_seconds`: how long the queries may work
+        on what was piped at once. Raises MillstreamError with the position (`span`) of the
+        statement that failed."""
         self._now = time_ms(start, "start")
         self._session = Session(dict(_PROPERTIES))
         for name, value in (properties or {}).items():
@@ -83,6 +86,10 @@ class TopologyTestDriver:
         self._piped: dict[str, int] = {}
         self._failed: set[str] = set()
         self._closed = False
+        if isinstance(sql, Topology):
+            parts = sql.parts("tested")
+            functions = (*functions, *(part.function for part in parts))
+            sql = script(parts)
         self._engine = open_engine(":memory:", _SETTINGS, lambda: self._now, functions)
         try:
             self._run(sql)

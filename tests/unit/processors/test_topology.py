@@ -237,6 +237,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "a cycle through topics",
     ),
+    "columns for the topic of a sink": (
+        lambda: (
+            begun()
+            .add_sink("s", "words", "a")
+            .add_source("b", "words", value="n INT")
+            .add_processor("p", Plain, "b")
+            .parts("x")
+        ),
+        "Source b reads the topic words, which sink s writes",
+    ),
     "an exception in init": (
         lambda: whole().replace_processor("r", Broken).parts("x"),
         "LookupError: nothing there. In node r of the topology",

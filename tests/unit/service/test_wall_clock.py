@@ -42,6 +42,12 @@ class Silence(Processor):
                 self.looks.put(device, looks + 1)
 
 
+def commits(driven: TopologyTestDriver) -> int:
+    """How often the query was committed."""
+    (status,) = driven._engine.statuses()
+    return status.metrics.commits
+
+
 def driver(*classes: type[Processor], sql: str = SQL, **properties: str) -> TopologyTestDriver:
     functions = [millstream.processor(each) for each in classes or (Silence,)]
     return TopologyTestDriver(sql, functions=functions, properties=properties)
@@ -107,6 +113,50 @@ def test_one_that_fails_is_undone_if_the_query_is_set_to_go_on() -> None:
     assert len(log) == 5
     assert all("LookupError: at night" in each["message"] for each in log)
     assert {each["offset"] for each in log} == {-1}
+
+
+class Unopened(Silence):
+    opened = 0
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        Unopened.opened += 1
+        if Unopened.opened > 1:
+            raise LookupError("not again")
+
+
+def test_an_init_that_fails_without_a_record_is_told() -> None:
+    Unopened.opened = 0
+    with pytest.raises(millstream.MillstreamError) as raised:
+        driver(Unopened, sql=SQL.replace("'Silence'", "'Unopened'")).advance_wall_clock(SECOND)
+    assert "Processor UNOPENED.init raised LookupError: not again" in str(raised.value)
+
+
+def test_a_paused_query_is_not_called() -> None:
+    with driver() as driven:
+        driven.pipe("readings", {"DEVICE": "a", "V": 1})
+        driven._run("PAUSE ALL;")
+        for _ in range(5):
+            driven.advance_wall_clock(SECOND)
+        driven._run("RESUME ALL;")
+        assert driven.read("silent") == []
+        for _ in range(3):
+            driven.advance_wall_clock(SECOND)
+        assert [row.key for row in driven.read("silent")] == ["a"]
+
+
+def test_idle_calls_commit_nothing() -> None:
+    class Idle(Counting):
+        def look(self, time: dt.datetime) -> None:
+            self.n.get("n")
+
+    sql = SQL.replace("'Silence'", "'Idle'")
+    with TopologyTestDriver(sql, functions=[millstream.processor(Idle)]) as driven:
+        driven.pipe("readings", {"DEVICE": "a", "V": 1})
+        before = commits(driven)
+        for _ in range(5):
+            driven.advance_wall_clock(SECOND)
+        assert commits(driven) == before
 
 
 class Counting(Processor):
