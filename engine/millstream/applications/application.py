@@ -93,7 +93,7 @@ class Application:
         running = self._host.functions.processor
         for part in self._parts:
             supplier = running[part.function.name].supplier
-            if node in (known.name for known in part.composition.component.nodes):
+            if node in (known.name for known in part.composition.part.nodes):
                 assert isinstance(supplier, Composition)
                 return supplier.peek(node, count)
         return []

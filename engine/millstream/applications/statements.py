@@ -44,7 +44,7 @@ def planned(parts: Sequence[CompiledPart]) -> Planned:
     sources = tuple(
         _source(source)
         for part in parts
-        for source in part.composition.component.sources
+        for source in part.composition.part.sources
         if source.declares
     )
     return Planned(sources, tuple(query for part in parts for query in _queries(part)))
@@ -73,7 +73,7 @@ def _queries(part: CompiledPart) -> Iterator[s.CreateAs]:
     first, *others = part.streams
     called = part.function.name
     processed = s.AliasedSource(first, None, None, called, tuple(others))
-    sinks = part.composition.component.sinks
+    sinks = part.composition.part.sinks
     if len(sinks) == 1:
         yield _sink(sinks[0], part.sinks[sinks[0].name], s.Query(_ALL, processed))
         return

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakSet
 
 from millstream.functions.function import OutputColumn
-from millstream.processors.nodes import Component, ProcessorNode
+from millstream.processors.nodes import Part, ProcessorNode
 from millstream.processors.processor import (
     Processor,
     ProcessorContext,
@@ -61,7 +61,7 @@ class Composition:
     `places`: by the names of sinks; `width`: the number of columns of the rows that are written.
     """
 
-    component: Component
+    part: Part
     sources: Mapping[str, tuple[str, ...]]
     columns: Mapping[tuple[str, str], tuple[OutputColumn, ...]]
     stores: Mapping[str, tuple[StoreKind[Any], tuple[str, ...]]]
@@ -87,7 +87,7 @@ class Composed(Processor):
     def __init__(self, of: Composition) -> None:
         self._of = of
         self.seen: dict[str, deque[Peeked]] = {
-            node.name: deque(maxlen=PEEKED) for node in of.component.nodes
+            node.name: deque(maxlen=PEEKED) for node in of.part.nodes
         }
         """The last rows of each node."""
         self._processors: list[_RunningNode] = []
@@ -96,15 +96,15 @@ class Composed(Processor):
     def init(self, context: ProcessorContext) -> None:
         """Make the processors and initialise them in the order of their nodes."""
         assert isinstance(context, Context)
-        component = self._of.component
+        part = self._of.part
         shared = {name: context.store(name, kind) for name, (kind, _) in self._of.stores.items()}
         targets: dict[str, _RunningNode | _RunningSink] = {
             sink.name: _RunningSink(
                 context, self._of.places[sink.name], self._of.width, self.seen[sink.name]
             )
-            for sink in component.sinks
+            for sink in part.sinks
         }
-        for node in component.processors:
+        for node in part.processors:
             own = [name for name, (_, users) in self._of.stores.items() if node.name in users]
             stores = {name: shared[name] for name in own}
             made = _RunningNode(node, context, stores, self.seen[node.name])
@@ -120,7 +120,7 @@ class Composed(Processor):
     def _source(
         self, name: str, targets: Mapping[str, _RunningNode | _RunningSink]
     ) -> _RunningSource:
-        below = [targets[child.name] for child in self._of.component.children(name)]
+        below = [targets[child.name] for child in self._of.part.children(name)]
         nodes = [target for target in below if isinstance(target, _RunningNode)]
         return _RunningSource(name, nodes, self._edges(name, targets), self.seen[name])
 
@@ -130,7 +130,7 @@ class Composed(Processor):
         columns = self._of.columns
         return {
             child.name: _Edge(name, Output(columns[name, child.name]), targets[child.name])
-            for child in self._of.component.children(name)
+            for child in self._of.part.children(name)
             if (name, child.name) in columns
         }
 

@@ -14,7 +14,7 @@ from millstream.model.types import INTEGER
 from millstream.processors.batches import BatchProcessor
 from millstream.processors.composed import Composition, Place, sink_columns
 from millstream.processors.definition import columns_of, function_of, not_registered
-from millstream.processors.nodes import Component, ProcessorNode, SinkNode, SourceNode
+from millstream.processors.nodes import Part, ProcessorNode, SinkNode, SourceNode
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS
 from millstream.processors.stores import StoreKind
@@ -42,7 +42,7 @@ class CompiledPart:
 
 def compile_part(
     name: str,
-    component: Component,
+    part: Part,
     streams: Mapping[str, Sequence[str]],
     stores: SharedStores,
 ) -> CompiledPart:
@@ -50,13 +50,13 @@ def compile_part(
     `stores`: the shared ones of the topology. Makes an instance of each processor, to learn its
     output and its stores. Raises StatementError."""
     try:
-        forwarded = dict(_forwarded(component))
-        sinks = {sink.name: _written(sink, forwarded) for sink in component.sinks}
+        forwarded = dict(_forwarded(part))
+        sinks = {sink.name: _written(sink, forwarded) for sink in part.sinks}
         output, places = sink_columns(list(sinks.items()), SINK)
-        known = {node.name for node in component.processors}
-        readers = _readers(component, streams)
+        known = {node.name for node in part.processors}
+        readers = _readers(part, streams)
         composition = Composition(
-            component,
+            part,
             readers,
             forwarded,
             {store: users for store, users in stores.items() if known & {*users[1]}},
@@ -72,13 +72,13 @@ def compile_part(
 
 
 def compile_parts(
-    name: str, components: Sequence[Component], stores: SharedStores
+    name: str, parts: Sequence[Part], stores: SharedStores
 ) -> tuple[CompiledPart, ...]:
     """All parts of a topology, each behind those whose sinks it reads. A single one has the name of
     the application, others a number too. Raises StatementError."""
-    sinks = {sink.topic: sink.name for part in components for sink in part.sinks}
-    writers = {sink.topic: n for n, part in enumerate(components) for sink in part.sinks}
-    for source in (source for part in components for source in part.sources):
+    sinks = {sink.topic: sink.name for part in parts for sink in part.sinks}
+    writers = {sink.topic: n for n, part in enumerate(parts) for sink in part.sinks}
+    for source in (source for part in parts for source in part.sources):
         if source.declares and source.topics[0] in sinks:
             raise StatementError(
                 f"Source {source.name} reads the topic {source.topics[0]}, which sink"
@@ -87,7 +87,7 @@ def compile_parts(
             )
     before = {
         n: {writers[topic] for source in part.sources for topic in _from_sinks(source, sinks)}
-        for n, part in enumerate(components)
+        for n, part in enumerate(parts)
     }
     try:
         order = tuple(TopologicalSorter(before).static_order())
@@ -97,15 +97,15 @@ def compile_parts(
         ) from None
     try:
         streams = {
-            source.name: _streams(source, sinks) for part in components for source in part.sources
+            source.name: _streams(source, sinks) for part in parts for source in part.sources
         }
     except ValueError as error:
         raise StatementError(
             f"A source without columns reads streams: {error}",
             hint="Or give the columns of the topic with key and value.",
         ) from None
-    called = [name] if len(components) == 1 else [f"{name}_{n}" for n in before]
-    return tuple(compile_part(called[n], components[n], streams, stores) for n in order)
+    called = [name] if len(parts) == 1 else [f"{name}_{n}" for n in before]
+    return tuple(compile_part(called[n], parts[n], streams, stores) for n in order)
 
 
 def _from_sinks(source: SourceNode, sinks: Mapping[str, str]) -> list[str]:
@@ -137,21 +137,19 @@ def source_columns(source: SourceNode) -> Columns:
     return columns
 
 
-def _readers(
-    component: Component, streams: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[str, ...]]:
+def _readers(part: Part, streams: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """By the name of a stream, the sources that read it."""
     found: dict[str, tuple[str, ...]] = {}
-    for source in component.sources:
+    for source in part.sources:
         for stream in streams[source.name]:
             found[stream] = (*found.get(stream, ()), source.name)
     return found
 
 
-def _forwarded(component: Component) -> Iterator[tuple[tuple[str, str], Columns]]:
+def _forwarded(part: Part) -> Iterator[tuple[tuple[str, str], Columns]]:
     """The columns of what each node forwards to each of its children."""
-    for source in component.sources:
-        sinks = [each for each in component.children(source.name) if isinstance(each, SinkNode)]
+    for source in part.sources:
+        sinks = [each for each in part.children(source.name) if isinstance(each, SinkNode)]
         for sink in sinks:
             if not source.declares:
                 raise StatementError(
@@ -160,8 +158,8 @@ def _forwarded(component: Component) -> Iterator[tuple[tuple[str, str], Columns]
                     hint="Give the source key and value, or add a processor between them.",
                 )
             yield (source.name, sink.name), source_columns(source)
-    for node in component.processors:
-        children = [child.name for child in component.children(node.name)]
+    for node in part.processors:
+        children = [child.name for child in part.children(node.name)]
         for child, text in _outputs(node, children).items():
             yield (node.name, child), columns_of(text)
 

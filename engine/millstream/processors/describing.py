@@ -11,7 +11,7 @@ from millstream.processors.nodes import (
     SinkNode,
     SourceNode,
     children,
-    components,
+    connected_parts,
 )
 
 _SHAPES = {SourceNode: ("([", "])"), ProcessorNode: ("[", "]"), SinkNode: ("[/", "/]")}
@@ -23,9 +23,9 @@ def text(nodes: Iterable[NodeOf], stores_of: Callable[[str], Sequence[str]]) -> 
     listed = tuple(nodes)
     shared = _sharing(listed, stores_of)
     lines = ["Topology"]
-    for number, component in enumerate(components(listed, shared)):
+    for number, part in enumerate(connected_parts(listed, shared)):
         lines.append(f"  Sub-topology {number}")
-        for node in component.nodes:
+        for node in part.nodes:
             lines += _described(node, listed, stores_of)
     return "\n".join(lines)
 

@@ -54,7 +54,7 @@ NodeOf = SourceNode | ProcessorNode | SinkNode
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class Part:
     """Nodes that are connected, in the order in which they were added: one query."""
 
     nodes: tuple[NodeOf, ...]
@@ -84,9 +84,9 @@ def children(nodes: Iterable[NodeOf], name: str) -> tuple[NodeOf, ...]:
     return tuple(node for node in nodes if name in node.parents)
 
 
-def components(
+def connected_parts(
     nodes: Iterable[NodeOf], shared: Iterable[Sequence[str]] = ()
-) -> tuple[Component, ...]:
+) -> tuple[Part, ...]:
     """The connected parts, in the order of their first nodes. `shared`: names of processors that
     have a store in common, which connects them too."""
     listed = tuple(nodes)
@@ -97,7 +97,7 @@ def components(
     made: dict[str, list[NodeOf]] = {}
     for node in listed:
         made.setdefault(group[node.name], []).append(node)
-    return tuple(Component(tuple(each)) for each in made.values())
+    return tuple(Part(tuple(each)) for each in made.values())
 
 
 def _links(nodes: Sequence[NodeOf], shared: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, repeat
+from typing import Any, ClassVar
 
 from millstream.model.event_time import LATEST
 from millstream.model.types import BIGINT, Array, Field, SqlType, Struct
@@ -51,79 +51,58 @@ class TimestampedKeyValueStore:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowStore:
+class _Retained:
+    """What stores whose keys have times are declared with."""
+
+    key: str
+    value: str
+    retention: dt.timedelta
+    times: ClassVar[int] = 1
+    """The number of times in a key."""
+
+    def __post_init__(self) -> None:
+        types_of(self.key, self.value)
+        length_ms(self.retention, "a retention")
+
+    @property
+    def key_types(self) -> tuple[SqlType, ...]:
+        """See `StoreKind`."""
+        return (types_of(self.key, self.value)[0], *repeat(BIGINT, self.times))
+
+    @property
+    def value_type(self) -> SqlType:
+        """See `StoreKind`."""
+        return types_of(self.key, self.value)[1]
+
+    def _life(self, store: Store, now: Callable[[], int]) -> _Life:
+        return _Life(now, length_ms(self.retention, "a retention"), store, TimePart.KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStore(_Retained):
     """A value for each key and start of a window, for `retention` of stream time from the start
     on."""
 
-    key: str
-    value: str
-    retention: dt.timedelta
-
-    def __post_init__(self) -> None:
-        types_of(self.key, self.value)
-        length_ms(self.retention, "a retention")
-
-    @property
-    def key_types(self) -> tuple[SqlType, ...]:
-        """See `StoreKind`."""
-        return (types_of(self.key, self.value)[0], BIGINT)
-
-    @property
-    def value_type(self) -> SqlType:
-        """See `StoreKind`."""
-        return types_of(self.key, self.value)[1]
-
     def opened(self, store: Store, now: Callable[[], int]) -> Windows:
         """See `StoreKind`."""
-        life = length_ms(self.retention, "a retention")
-        return Windows(store, _Life(now, life, store, TimePart.KEY))
+        return Windows(store, self._life(store, now))
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStore:
+class SessionStore(_Retained):
     """A value for each key, start and end of a session, for `retention` of stream time from the end
-    on."""
+    on. In its keys the end comes before the start, because sessions are found by it."""
 
-    key: str
-    value: str
-    retention: dt.timedelta
-
-    def __post_init__(self) -> None:
-        types_of(self.key, self.value)
-        length_ms(self.retention, "a retention")
-
-    @property
-    def key_types(self) -> tuple[SqlType, ...]:
-        """See `StoreKind`. The end comes before the start, because sessions are found by it."""
-        return (types_of(self.key, self.value)[0], BIGINT, BIGINT)
-
-    @property
-    def value_type(self) -> SqlType:
-        """See `StoreKind`."""
-        return types_of(self.key, self.value)[1]
+    times: ClassVar[int] = 2
 
     def opened(self, store: Store, now: Callable[[], int]) -> Sessions:
         """See `StoreKind`."""
-        life = length_ms(self.retention, "a retention")
-        return Sessions(store, _Life(now, life, store, TimePart.KEY))
+        return Sessions(store, self._life(store, now))
 
 
 @dataclass(frozen=True, slots=True)
-class VersionedStore:
+class VersionedStore(_Retained):
     """The values that a key has had, each from some time on, for `retention` of stream time."""
-
-    key: str
-    value: str
-    retention: dt.timedelta
-
-    def __post_init__(self) -> None:
-        types_of(self.key, self.value)
-        length_ms(self.retention, "a retention")
-
-    @property
-    def key_types(self) -> tuple[SqlType, ...]:
-        """See `StoreKind`."""
-        return (types_of(self.key, self.value)[0], BIGINT)
 
     @property
     def value_type(self) -> SqlType:
@@ -132,8 +111,7 @@ class VersionedStore:
 
     def opened(self, store: Store, now: Callable[[], int]) -> Versions:
         """See `StoreKind`."""
-        life = length_ms(self.retention, "a retention")
-        return Versions(store, _Life(now, life, store, TimePart.KEY))
+        return Versions(store, self._life(store, now))
 
 
 @dataclass(frozen=True, slots=True)

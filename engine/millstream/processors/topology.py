@@ -18,7 +18,7 @@ from millstream.processors.nodes import (
     ProcessorNode,
     SinkNode,
     SourceNode,
-    components,
+    connected_parts,
 )
 from millstream.processors.processor import Processor
 from millstream.processors.stores import StoreKind
@@ -148,7 +148,7 @@ class Topology:
         if not self.nodes:
             raise StatementError("The topology has no nodes", hint="Begin with add_source.")
         users = [users for _, users in self.stores.values()]
-        return compile_parts(name, components(self.nodes.values(), users), self.stores)
+        return compile_parts(name, connected_parts(self.nodes.values(), users), self.stores)
 
     def processors(self, name: str) -> tuple[ProcessorFunction, ...]:
         """What `connect(functions=…)` takes when a database with the application `name` of this
