@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -57,12 +58,21 @@ INSERT INTO orders (id, who) VALUES (1, 'not a number');
 """
 
 
+class Hourly(millstream.Processor):
+    """It has a schedule by the clock of the wall."""
+
+    output = "id INT KEY, n INT"
+
+    def init(self, context: millstream.ProcessorContext) -> None:
+        context.schedule(dt.timedelta(hours=1), millstream.WALL_CLOCK, print)
+
+
 @contextmanager
 def opened() -> Iterator[Database]:
     """A database in memory with all of these; `derived` has no query any more."""
     unmerged = millstream.udaf("unmerged", "INTEGER -> INTEGER", initial=lambda: 0, add=max)
     earliest = {"auto.offset.reset": "earliest"}
-    processors = [millstream.processor(Silence), millstream.processor(Doubled)]
+    processors = [millstream.processor(each) for each in (Silence, Doubled, Hourly)]
     functions = [unmerged, *processors]
     with millstream.connect(functions=functions, properties=earliest) as database:
         for topic in TOPICS:

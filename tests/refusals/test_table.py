@@ -52,6 +52,7 @@ WHOLE = {
     "statements.PULL_DISABLED": "the statement is switched off",
     "statements.PULL_ON_STREAM": "the statement is switched off",
     "ddl.IDLE_WINDOWS_BY_ARRIVAL": "two properties of the session do not go together",
+    "ddl.WALL_CLOCK_BY_ARRIVAL": "a property of the session and a processor do not go together",
     "statements.INSERTED_TWICE": "a list of names keeps no places",
     "statements.INSERT_INTO_WINDOWED": "the message names nothing, as ksqlDB's does not",
     "statements.ASSERTION_FAILED": "the topic is not as all of it says",

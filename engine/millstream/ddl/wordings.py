@@ -22,6 +22,10 @@ NO_ORDER_OF_ARRIVAL = Template(
     "A query over topic {topic} cannot process its records in order of arrival: the topic does "
     "not number them"
 )
+WALL_CLOCK_BY_ARRIVAL = Template(
+    "A processor with schedules by the clock of the wall cannot be in a query that takes records in"
+    " order of arrival: what a schedule makes has not arrived."
+)
 IDLE_WINDOWS_BY_ARRIVAL = Template(
     "A query that processes its records in order of arrival cannot close windows when it is idle: "
     "the result would depend on when they were read"

@@ -32,6 +32,7 @@ from millstream.log.log import (
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
+from millstream.operators.process import shortest_interval
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
@@ -275,6 +276,8 @@ def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping
         raise wordings.IDLE_WINDOWS_BY_ARRIVAL(
             hint=f"SET '{INPUT_ORDER}' = 'time', or UNSET '{IDLE_WINDOW_CLOSE}'."
         )
+    if any(shortest_interval(sub.root) for sub in topology.subtopologies):
+        raise wordings.WALL_CLOCK_BY_ARRIVAL(hint=f"SET '{INPUT_ORDER}' = 'time'.")
     for sub in topology.subtopologies:
         for item in sub.inputs:
             topic = log.topic(item.topic) if isinstance(item, SourceInput) else None

@@ -46,6 +46,12 @@ ROWS = (
         {"action": "create", "topic": "_millstream_x"},
     ),
     Refused(
+        "CREATE STREAM x AS SELECT * FROM PROCESS(orders, 'Hourly');",
+        "ddl.WALL_CLOCK_BY_ARRIVAL",
+        {},
+        given={"millstream.input.order": "arrival"},
+    ),
+    Refused(
         "CREATE STREAM x AS SELECT * FROM orders;",
         "ddl.IDLE_WINDOWS_BY_ARRIVAL",
         {},
