@@ -73,7 +73,8 @@ def test_what_no_stage_counts_is_other() -> None:
         thread.start()
         thread.join()
         total = time.process_time() - started
-    assert spent[OTHER] >= 0.04
+    # The kernel may still have the thread that has just ended, as one without Python.
+    assert spent[OTHER] + spent.get(NATIVE, 0) >= 0.04
     assert sum(spent.values()) >= total
 
 

@@ -103,8 +103,8 @@ class Computer(Host):
     executors: list[DuckDBExecutor] = field(default_factory=list)
 
 
-def topology_of(sql: str, partitions: int, functions: Catalogue) -> Topology:
-    """The sub-topologies of a query over SOURCE."""
+def topology_of(sql: str, partitions: int, functions: Catalogue | None = None) -> Topology:
+    """The sub-topologies of a query over SOURCE. `functions`: the built-in ones by default."""
     catalog = Catalog()
     for statement in parse(SOURCE):
         assert isinstance(statement, statements.CreateSource)
@@ -116,7 +116,7 @@ def topology_of(sql: str, partitions: int, functions: Catalogue) -> Topology:
         catalog,
         target=NewSource(statement.kind, statement.name, statement.properties),
         properties={},
-        functions=functions,
+        functions=functions or builtin_catalogue(),
     )
     return split(planned.node, QUERY, partitions=lambda _topic: partitions)
 

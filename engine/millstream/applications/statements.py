@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from millstream.catalog.formats import internal_format
+from millstream.catalog.formats import ANY_COLUMNS, ANY_VALUES, internal_format
 from millstream.processors.composing import Columns, CompiledPart, source_columns
 from millstream.processors.nodes import SinkNode, SourceNode
 from millstream_parser import parse_type, print_statement
@@ -78,8 +78,7 @@ def _queries(part: CompiledPart) -> Iterator[s.CreateAs]:
         yield _sink(sinks[0], part.sinks[sinks[0].name], s.Query(_ALL, processed))
         return
     between = f"{called}_{FORWARDED}"
-    # The format in which every value is exactly what it was.
-    properties: s.Properties = (("VALUE_FORMAT", "MSGPACK"),)
+    properties: s.Properties = (("VALUE_FORMAT", ANY_VALUES.name),)
     yield s.CreateAs("STREAM", between, s.Query(_ALL, processed, emit="CHANGES"), properties)
     for sink in sinks:
         yield _sink(sink, part.sinks[sink.name], _chosen(part, sink, between))
@@ -115,13 +114,13 @@ def _sink(sink: SinkNode, columns: Columns, query: s.Query) -> s.CreateAs:
 
 
 def _properties(
-    topic: str, value_format: str, partitions: int | None, columns: Columns
+    topic: str, value_format: str | None, partitions: int | None, columns: Columns
 ) -> tuple[tuple[str, s.PropertyValue], ...]:
     keys = tuple(column.type for column in columns if column.key)
     found: list[tuple[str, s.PropertyValue]] = [("KAFKA_TOPIC", topic)]
     if partitions is not None:
         found.append(("PARTITIONS", partitions))
-    found.append(("VALUE_FORMAT", value_format))
+    found.append(("VALUE_FORMAT", value_format or ANY_COLUMNS.name))
     if keys:
         found.append(("KEY_FORMAT", internal_format(keys).name))
     return tuple(found)

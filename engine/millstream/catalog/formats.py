@@ -93,6 +93,8 @@ DEFAULT_KEY = "KAFKA"
 """The format of keys where neither the statement nor a setting gives one."""
 NO_COLUMNS = Format("NONE")
 ONE_COLUMN, ANY_COLUMNS = Format("KAFKA"), Format("JSON")
+ANY_VALUES = Format("MSGPACK")
+"""Every value is exactly what it was, with any number of columns."""
 
 
 def internal_format(types: tuple[SqlType, ...]) -> Format:

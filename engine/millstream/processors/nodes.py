@@ -20,7 +20,7 @@ class SourceNode:
     key: str | None
     value: str | None
     timestamp: str | None
-    format: str
+    format: str | None
     partitions: int | None
     parents: tuple[str, ...] = ()
 
@@ -46,7 +46,7 @@ class SinkNode:
     name: str
     topic: str
     parents: tuple[str, ...]
-    format: str
+    format: str | None
     partitions: int | None
 
 

@@ -53,7 +53,7 @@ class Topology:
         key: str | None = None,
         value: str | None = None,
         timestamp: str | None = None,
-        format: str = "JSON",
+        format: str | None = None,
         partitions: int | None = None,
     ) -> Topology:
         """Read topics.
@@ -62,7 +62,7 @@ class Topology:
         DOUBLE, note STRING"; then `deploy` creates the stream `name` over the one topic, and the
         topic too if there are `partitions` for it. Without them, the topics are names of streams
         that there are, or topics that a sink of this topology writes. `timestamp`: the column of
-        the event time.
+        the event time. `format`: that of its values, by default JSON.
         """
         if not topics:
             raise StatementError(f"Source {name} has no topic", hint="Name a topic, or a stream.")
@@ -114,11 +114,12 @@ class Topology:
         name: str,
         topic: str,
         *parents: str,
-        format: str = "JSON",
+        format: str | None = None,
         partitions: int | None = None,
     ) -> Topology:
         """Write what the parents forward to a topic, which is created if it is missing; `deploy`
-        creates the stream `name` over it. The columns are those of the parents."""
+        creates the stream `name` over it. The columns are those of the parents. `format`: that of
+        its values, by default JSON."""
         written = [node.topic for node in self.nodes.values() if isinstance(node, SinkNode)]
         if topic in written:
             raise StatementError(
