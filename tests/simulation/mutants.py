@@ -348,6 +348,20 @@ class ShortRestore(QueryRunner[Any]):
                 task.arrive()
 
 
+class CutRestore(QueryRunner[Any]):
+    """Runs tasks that are past where their changelog ended, if only by a part of a transaction."""
+
+    def _restore(self) -> bool:
+        tasks = [task for runner in self.runners for task in runner.tasks.values()]
+        targets = [task.target for task in tasks]
+        worked = super()._restore()
+        for task, target in zip(tasks, targets, strict=True):
+            task.target = target
+            task.arrive()
+        self._settle_state()
+        return worked
+
+
 class HastyRun(QueryRunner[Any]):
     """Runs tasks whose changelog is not replayed yet."""
 
@@ -608,6 +622,7 @@ MUTANTS: dict[str, Mutant] = {
     "memory kept after a doubtful commit": WithExecution(MemoryAfterDoubt),
     "doubtful commit taken for undone": WithExecution(BlindRecovery),
     "running before the replay ends": WithExecution(HastyRun),
+    "restored into a transaction": WithExecution(CutRestore),
     "positions not committed without output": WithExecution(UndoneRun),
     "tasks let go of before their commit": WithExecution(SettledEarly),
     "outputs written beside a commit": WithExecution(NotAwaited),

@@ -3,7 +3,8 @@
 A peer is dead if this instance has read back a heartbeat of its own that was published a session
 timeout after it had read the peer's last heartbeat. So a stalled topic, or a suspended reader,
 marks no instance as dead. Open transactions of a dead instance would block the readers of the log:
-a live instance aborts them (docs/adr/0010-rows-between-instances.md).
+a live instance aborts them (docs/adr/0010-rows-between-instances.md). Heartbeats themselves are no
+transactions, so that nothing holds up their readers (docs/adr/0052-plain-heartbeats.md).
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from millstream.cluster.metadata import (
     updated_view,
 )
 from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Reader, Topic
-from millstream.log.reopening import ReopeningWriter
 from millstream.model.batch import raw_batch
 from millstream.model.clock import now_ms
 from millstream.model.errors import ConflictError, CorruptionError, MillstreamError
@@ -41,11 +41,6 @@ _CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.d
 def topic_name(prefix: str) -> str:
     """The topic of the heartbeats of a service's instances."""
     return f"{prefix}instances"
-
-
-def writer_identity(incarnation: str) -> str:
-    """The identity of the writer of an incarnation's heartbeats."""
-    return f"peer.{incarnation}"
 
 
 class PeerMembership:
@@ -74,7 +69,6 @@ class PeerMembership:
             with suppress(ConflictError):
                 log.create_topic(Topic(self._topic, 1, AS_THE_CLUSTER, _CONFIG))
         self._reader: Reader[pa.Table] = log.reader()
-        self._writer = ReopeningWriter(lambda: log.writer(writer_identity(incarnation)), own=True)
         self._offset = log.start_offset(self._topic, 0)
         self._views: dict[str, PeerView] = {}
         self._first_offset: int | None = None
@@ -86,8 +80,6 @@ class PeerMembership:
         """The last heartbeat as it is on the topic."""
         self._acknowledged_at = 0
         """The publication time of this instance's newest record that was read back."""
-        self._unacknowledged_since: int | None = None
-        """The time since which a published record has not been read back; None if all have been."""
 
     def publish(self, metadata: InstanceMetadata, now: int) -> bool:
         """Publish a heartbeat if it is due: the metadata has changed, or PUBLISH_MS have passed.
@@ -96,16 +88,13 @@ class PeerMembership:
             before, at = self._published
             if metadata == before and now - at < PUBLISH_MS:
                 return False
-        own = writer_identity(self.incarnation)
         published = replace(
             metadata,
             instance=self.instance,
             incarnation=self.incarnation,
-            writers=tuple(sorted({*metadata.writers, own})),
+            writers=tuple(sorted(metadata.writers)),
             published_at=now,
         )
-        if self._unacknowledged_since is None:
-            self._unacknowledged_since = now
         value = encode_metadata(published)
         self._append(self.incarnation, value)
         self._published, self._sent = (metadata, now), value
@@ -156,24 +145,13 @@ class PeerMembership:
                 expired.append(view)
         return tuple(expired)
 
-    def stuck(self, now: int) -> bool:
-        """Whether the topic is blocked: a record of this instance has not been read back for a
-        session timeout."""
-        return (
-            self._unacknowledged_since is not None
-            and now - self._unacknowledged_since >= self._session_ms
-        )
-
-    def fence_dead(self, now: int) -> bool:
+    def fence_dead(self) -> bool:
         """Take one step to abort the open transactions of dead peers: fence one writer, or remove
         one peer from the topic. Rendezvous hashing assigns each dead peer to one live instance.
 
         Returns whether more steps may follow. A step usually takes a second at most; the caller
-        publishes heartbeats in between. If the topic is blocked, fences all peers on it instead.
+        publishes heartbeats in between.
         """
-        if self.stuck(now):
-            self._unblock(now)
-            return False
         live = {self.incarnation, *(view.metadata.incarnation for view in self.live())}
         for metadata in self.dead():
             if rendezvous(metadata.incarnation, live)[0] == self.incarnation:
@@ -205,7 +183,6 @@ class PeerMembership:
             with suppress(MillstreamError):
                 self._append(self.incarnation, None)
             self._published = None
-        self._writer.close()
         self._reader.close()
 
     def _peer_views(self) -> Iterator[tuple[str, PeerView]]:
@@ -231,6 +208,8 @@ class PeerMembership:
         elif (metadata := decode_metadata(row["value"])) and metadata.incarnation == incarnation:
             self._fenced.pop(incarnation, None)
             before = self._views.get(incarnation)
+            if before is not None and metadata.published_at < before.metadata.published_at:
+                return
             self._views[incarnation] = updated_view(before, metadata, now, row["offset"])
 
     def _apply_own(self, value: bytes | None) -> None:
@@ -239,10 +218,8 @@ class PeerMembership:
             # A peer has marked this instance as dead: the next heartbeat is due at once.
             self._published = None
             return
-        self._acknowledged_at = time
-        self._unacknowledged_since = (
-            None if self._acknowledged_at >= self._published[1] else self._acknowledged_at
-        )
+        # One that was given up may have been written late.
+        self._acknowledged_at = max(self._acknowledged_at, time)
 
     def _time_of(self, value: bytes | None) -> int | None:
         """When this instance has published a heartbeat; None if it is none. With many queries it
@@ -254,11 +231,4 @@ class PeerMembership:
 
     def _append(self, key: str, value: bytes | None) -> None:
         batch = raw_batch([(key.encode(), value, now_ms())])
-        self._writer.append([Appended(self._topic, 0, batch, 1, len(value or b""))])
-
-    def _unblock(self, now: int) -> None:
-        """Fence the heartbeat writers of all peers: an open transaction on the topic hides all
-        records behind it. Live peers reopen their writers."""
-        for incarnation, _ in list(self._peer_views()):
-            self._log.writer(writer_identity(incarnation)).close()
-        self._unacknowledged_since = now
+        self._log.send([Appended(self._topic, 0, batch, 1, len(value or b""))])

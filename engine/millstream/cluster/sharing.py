@@ -63,15 +63,12 @@ class MembershipThread:
         """Publish if due, read the peers' heartbeats and fence dead peers; UnavailableError if the
         log does not respond."""
         self._membership.publish(self.metadata(), self._clock())
-        try:
-            self._membership.refresh(self._clock())
-        finally:
-            self.live = self._membership.live()
-            self.expired = self._membership.expired()
-            self.superseded = self._membership.superseded()
-            # Also after a failed refresh: a blocked topic becomes readable by fencing.
-            while self._membership.fence_dead(self._clock()):
-                self._membership.publish(self.metadata(), self._clock())
+        self._membership.refresh(self._clock())
+        self.live = self._membership.live()
+        self.expired = self._membership.expired()
+        self.superseded = self._membership.superseded()
+        while self._membership.fence_dead():
+            self._membership.publish(self.metadata(), self._clock())
         self.on_heartbeat()
 
     def instances(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from millstream.history.reading import ReadChunk
 from millstream.history.splits import Split
 from millstream.log.log import (
+    Appended,
     DirectReader,
     Fetched,
     Member,
@@ -172,6 +173,10 @@ class BoundedLog:
         refuse()
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
+        """Refused."""
+        refuse()
+
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """Refused."""
         refuse()
 

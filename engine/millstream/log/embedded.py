@@ -343,6 +343,10 @@ class EmbeddedLog:
             self._epochs[identity] = epoch
             return EmbeddedWriter(self._write, identity, epoch)
 
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """See `Log`."""
+        self._write((Part("", 0, appended),))
+
     def _settle(self) -> None:
         """Load what the instance shows of an in-doubt transaction."""
         self._file.settle()

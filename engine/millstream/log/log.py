@@ -411,6 +411,11 @@ class Log(Protocol[Batch]):
         """Open the writer of `identity`, fencing earlier ones. `size`: the approximate bytes of its
         largest transaction, where writing it takes long."""
 
+    def send(self, appended: Sequence[Appended[Batch]]) -> None:
+        """Append records that nobody has to be fenced for: outside of transactions and without an
+        identity. They are durable and readable when this returns; no reader ever waits for them. If
+        it raises, some may be written, perhaps later."""
+
     @property
     def marker_offsets(self) -> int:
         """How many offsets the end of each transaction takes on a partition: 1 on Kafka, else 0."""

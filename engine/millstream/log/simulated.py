@@ -192,10 +192,7 @@ class SimulatedLog(Generic[Batch]):
         self, topic_partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """See `Log`."""
-        return {
-            topic_partition: self.written_end(*topic_partition)
-            for topic_partition in topic_partitions
-        }
+        return {place: self.written_end(*place) for place in topic_partitions}
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`."""
@@ -250,6 +247,10 @@ class SimulatedLog(Generic[Batch]):
             self._settle(opened, Fate.ABORTED)
         self._effect("writer")
         return SimulatedWriter(self, identity, epoch, admitted)
+
+    def send(self, appended: Sequence[Appended[Batch]]) -> None:
+        """See `Log`."""
+        self.write(appended, lambda: None)
 
     def expire(self, identity: str) -> None:
         """Abort what a writer has left open, as a broker does after the transaction timeout."""

@@ -26,8 +26,7 @@ Reached = tuple[object, ...]
 """Whether a partition is at its end, and up to which event time it has come; of one with several
 senders, also what of it is presented."""
 GAP_READS = 16
-"""Reads that bring no record but advance the position (transaction markers) before other partitions
-are read."""
+"""Reads that only pass transaction markers, before other partitions are read."""
 
 
 class SubTopologyRunner(Generic[Batch]):
@@ -138,14 +137,13 @@ class SubTopologyRunner(Generic[Batch]):
         ]
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
-        """Replay one read of one task's changelog; returns the records replayed, or None if no task
-        waits or no records have arrived yet."""
+        """Replay one read of one task's changelog; returns the records, None if there are none."""
         self.awaiting = False
         if self.spec.changelog is None:
             return None
-        # All are asked for, so all are fetched at the same time.
         for task in self.tasks.values():
             if task.state is TaskState.RESTORING:
+                # All are asked for, so all are fetched at the same time.
                 count = self._restore(log, reader, task, self.spec.changelog, max_records)
                 if count is not None:
                     self.awaiting = False
@@ -169,6 +167,9 @@ class SubTopologyRunner(Generic[Batch]):
             return None
         self.spec.executor.restore(task.id.partition, fetched)
         task.restored = fetched.next_offset
+        if task.restored >= task.target and not fetched.end:
+            # What lies behind the target is a new owner's: no state has a part of a transaction.
+            task.target = log.end_offset(changelog, task.id.partition)
         task.arrive()
         return fetched.count
 

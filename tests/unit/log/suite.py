@@ -219,6 +219,19 @@ def check_fencing(subject: Subject, log: Log[Any]) -> None:
     assert log.positions("g") == {}
 
 
+def check_sending(subject: Subject, log: Log[Any]) -> None:
+    """What is sent has no identity that could be fenced."""
+    log.create_topic(Topic("t", 2))
+    log.writer("w")
+    log.writer("w").close()
+    log.send([append(subject, [1, 2]), append(subject, [3], partition=1)])
+    log.send([append(subject, [4])])
+    log.send([])
+    assert (read_all(subject, log), read_all(subject, log, partition=1)) == ([1, 2, 4], [3])
+    with pytest.raises(StatementError, match="no topic 'u'"):
+        log.send([append(subject, [5], "u")])
+
+
 def check_truncate(subject: Subject, log: Log[Any]) -> None:
     log.create_topic(Topic("t", 2))
     writer = log.writer("w")
@@ -280,6 +293,7 @@ CHECKS = (
     check_deleted_topic_starts_again,
     check_transactions,
     check_fencing,
+    check_sending,
     check_truncate,
     check_written_end,
     check_joining_alone,

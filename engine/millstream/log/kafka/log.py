@@ -38,6 +38,7 @@ from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.transactions import Transactions, WriterContext
 from millstream.log.kafka.writer import KafkaWriter
 from millstream.log.log import (
+    Appended,
     Fetched,
     Member,
     Participant,
@@ -266,6 +267,10 @@ class KafkaLog:
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the writer of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._context, patience=alone(size))
+
+    def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """Append outside of transactions."""
+        self._plain.send(appended)
 
     marker_offsets = 1
     """See `Log`."""
