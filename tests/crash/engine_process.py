@@ -72,9 +72,9 @@ class EngineProcess:
             status = self._process.wait(FINISH_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise CampaignError(f"it does not finish; {self._report()}") from None
+            raise CampaignError(f"it does not finish; {self.report()}") from None
         if status or self._wrong:
-            raise CampaignError(f"it finished with {status}; {self._report()}")
+            raise CampaignError(f"it finished with {status}; {self.report()}")
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""
@@ -84,13 +84,13 @@ class EngineProcess:
         """Kill it; returns its last reported step."""
         if self._process.poll() is not None:
             raise CampaignError(
-                f"it ended by itself with {self._process.returncode}; {self._report()}"
+                f"it ended by itself with {self._process.returncode}; {self.report()}"
             )
         self.signal(signal.SIGKILL)
         self._process.wait()
         self._listener.join()
         if self._wrong:
-            raise CampaignError(self._report())
+            raise CampaignError(self.report())
         last = set(self._last.values())
         if "commit" in last:
             return "in a commit"
@@ -118,7 +118,7 @@ class EngineProcess:
         """CampaignError when it has ended, or is wrong."""
         with self._said:
             if self._ended or self._wrong:
-                raise CampaignError(f"it goes on no more; {self._report()}")
+                raise CampaignError(f"it goes on no more; {self.report()}")
 
     def halt(self) -> frozenset[str]:
         """Suspend it; returns the writers in a transaction whose commit they have not requested."""
@@ -182,9 +182,10 @@ class EngineProcess:
                 PATIENCE_SECONDS,
             )
             if not (stopped and holds()):
-                raise CampaignError(f"it did not say {what}; {self._report()}")
+                raise CampaignError(f"it did not say {what}; {self.report()}")
 
-    def _report(self) -> str:
+    def report(self) -> str:
+        """What it did last, and what it wrote on standard error, with the stacks of its threads."""
         if self._process.poll() is None:
             self.signal(signal.SIGUSR1)
             time.sleep(TELLING_SECONDS)

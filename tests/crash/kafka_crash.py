@@ -231,9 +231,26 @@ def feeding(run: Run, *more: str) -> Iterator[None]:
         feeder.stdin.close()
         if feeder.wait():
             raise CampaignError(f"the producer of the input ended with {feeder.returncode}")
+    except CampaignError as failure:
+        raise CampaignError(f"{failure}\n{around(run, feeder)}") from failure
     finally:
         feeder.kill()
         feeder.wait()
+
+
+def around(run: Run, feeder: subprocess.Popen[bytes]) -> str:
+    """How everything else fared when one process failed."""
+    ended = feeder.poll()
+    acks = run.folder / "acks"
+    silent = time.time() - acks.stat().st_mtime if acks.exists() else 0.0
+    found = [
+        run.told(),
+        f"the producer of the input {'runs' if ended is None else f'ended with {ended}'},"
+        f" its last record was acknowledged {silent:.0f} s ago",
+    ]
+    engines = ((slot.number, slot.engine) for slot in run.up)
+    found += [f"-- instance {number}:\n{engine.report()}" for number, engine in engines if engine]
+    return "\n".join(found)
 
 
 def finish(run: Run, starting: Callable[[Run, Slot, str], EngineProcess]) -> None:
