@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import io
@@ -133,6 +134,19 @@ def test_the_chains_of_the_documentation_run(folder: Path) -> None:
         explained = [names[chain].explain(stage="PLAN").fetchone()[1] for chain in chains]
         assert all(text.startswith("Deliver") for text in explained)
         assert names["by_id"].sql.startswith("SELECT *\nFROM MARKED")
+
+
+def test_what_the_documentation_takes_out_of_python_runs(folder: Path) -> None:
+    page = (DOCS / "data.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    out, read = io.StringIO(), 'polars.read_csv("orders.csv")'
+    with contextlib.redirect_stdout(out):
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+            exec(compile(block.replace(read, "[{'amount': 1.0}]"), "data.md", "exec"), names)
+    names["db"].close()
+    *_, batch, subscribed, visits = out.getvalue().splitlines()
+    assert int(batch) > 0 and len(ast.literal_eval(subscribed)) == 2
+    assert visits == "['PAGE'] [('home',), ('help',)]"
 
 
 def test_the_methods_of_chains_are_documented() -> None:

@@ -70,12 +70,13 @@ MAY_SEE: dict[str, set[str]] = {
     "applications": LANGUAGE | VOCABULARY | {"functions", "catalog", "processors"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
-FRONT = {"service", "pipeline", "testing", "millstream_server", "millstream_cli"}
+FRONT = {"service", "dbapi", "pipeline", "testing", "millstream_server", "millstream_cli"}
 TOP = {"historical", "push", "metrics", "statements", *FRONT}
 ABOVE = {
     "query": {"queries", "command_topic", "cluster", *TOP},
     "history": {"scheduler", "query", "queries", "command_topic", "cluster", *TOP},
     "service": FRONT - {"service"},
+    "dbapi": FRONT - {"service", "dbapi"},
     "pipeline": {"testing", "millstream_server", "millstream_cli"},
     "testing": {"pipeline", "millstream_server", "millstream_cli"},
     "pytest_millstream": {"pipeline", "millstream_server", "millstream_cli"},
@@ -118,6 +119,7 @@ HOMES: dict[str, set[str]] = {
     "pytest": {"pytest_millstream"},
     "google": {"millstream_server"},
     "prometheus_client": {"metrics"},
+    "IPython": {"query"},
 }
 """The rooms in which a library may be imported."""
 PURE = {"runtime": {"threading", "time", "random", "os", "socket", "asyncio", "uuid", "datetime"}}

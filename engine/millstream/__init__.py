@@ -50,6 +50,7 @@ from millstream.processors.stores import KeyValueStore, Store
 from millstream.processors.topology import Topology
 from millstream.query.changes import Deletion, Row
 from millstream.query.results import Done, History, Rows, Stream
+from millstream.query.subscription import Subscription
 from millstream.service.database import Database, connect
 from millstream.statements.appender import Appender
 
@@ -94,6 +95,7 @@ __all__ = [
     "StatementError",
     "Store",
     "Stream",
+    "Subscription",
     "TimestampedKeyValueStore",
     "Topology",
     "UnavailableError",

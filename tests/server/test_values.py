@@ -15,7 +15,8 @@ from millstream.model import types as t
 from millstream.model.java_time import days_from_civil
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, Schema
-from millstream_server.entities.shapes import schema_object, sql_type_of
+from millstream.model.shown_types import sql_type_of
+from millstream_server.entities.shapes import schema_object
 from millstream_server.results.values import row_texts, texts_of
 
 TIME = datetime.datetime(2024, 2, 29, 13, 5, 6, 789000)

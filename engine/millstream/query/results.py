@@ -7,15 +7,18 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from millstream.history.progress import StageProgress
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.physical import arrow_type
 from millstream.model.python_values import tuples
 from millstream.model.schema import Schema
 from millstream.query.changes import Row, changed_rows, without_deletions
+from millstream.query.display import ROWS_SHOWN, counted, html_table, show_live
 from millstream.query.rendered_rows import RenderedRows
 
 _SIGNALS_SECONDS = 0.5
@@ -37,6 +40,9 @@ class Done:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter([(self.message,)])
+
+    def _repr_html_(self) -> str:
+        return html_table((), (), self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +66,7 @@ class Rows:
 
     def pl(self) -> Any:
         """The rows as a polars DataFrame (needs polars)."""
-        import polars
-
-        return polars.from_arrow(self.table)
+        return _polars(self.table)
 
     @property
     def columns(self) -> list[str]:
@@ -84,6 +88,9 @@ class Rows:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
+    def _repr_html_(self) -> str:
+        return _html(self.table)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
@@ -102,7 +109,8 @@ class Stream:
     `deleted` is true means that the result with its key no longer exists.
 
     Iteration blocks until a row arrives and ends at the query's LIMIT or when it is terminated.
-    The buffer is bounded: a client that stops reading is disconnected with an error.
+    The buffer is bounded: a client that stops reading is disconnected with an error. In a notebook,
+    a stream that is the value of a cell shows its newest rows, for as long as it runs.
     """
 
     query_id: str
@@ -125,6 +133,10 @@ class Stream:
     delivered: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    _fetched: pa.Table | None = None
+    """The rows from which `fetchone` takes."""
+    _taken: int = 0
+    _rows: Iterator[Row] = field(default_factory=lambda: iter(()))
 
     @property
     def buffered_bytes(self) -> int:
@@ -148,10 +160,65 @@ class Stream:
         """Rows as Arrow tables. Rows of a table may have a last column `$diff`: less than 1 for the
         deletion of a key, whose other columns are NULL."""
         try:
+            if self._fetched is not None:
+                left, self._fetched = self._fetched.slice(self._taken), None
+                self._rows = iter(())
+                if left.num_rows:
+                    yield left
             while (change := self.next_change()) is not None:
                 yield change.rows
         finally:
             self.close()
+
+    def arrow(self) -> pa.Table:
+        """All rows up to the end of the query as an Arrow table, without deletions. Raises
+        StatementError for a query without LIMIT, which does not end."""
+        self._require_end()
+        names = (column.name for column in self.schema.columns)
+        types = (arrow_type(column.type) for column in self.schema.columns)
+        empty = pa.schema(zip(names, types, strict=True)).empty_table()
+        found = list(self.batches())
+        return pa.concat_tables(found) if found else empty
+
+    def df(self) -> Any:
+        """The same as a pandas DataFrame (needs pandas)."""
+        return self.arrow().to_pandas()
+
+    def pl(self) -> Any:
+        """The same as a polars DataFrame (needs polars)."""
+        return _polars(self.arrow())
+
+    def fetchone(self) -> Row | None:
+        """Wait for the next row; None at the end."""
+        while (row := next(self._rows, None)) is None:
+            change = self.next_change()
+            if change is None:
+                return None
+            self._fetched, self._taken = change.rows, 0
+            self._rows = changed_rows(change.rows)
+        self._taken += 1
+        return row
+
+    def fetchmany(self, size: int) -> list[Row]:
+        """Wait for the next row; returns it with those that have come with it, at most `size`."""
+        first = self.fetchone() if size > 0 else None
+        if first is None:
+            return []
+        more = list(islice(self._rows, size - 1))
+        self._taken += len(more)
+        return [first, *more]
+
+    def fetchall(self) -> list[Row]:
+        """All rows up to the end of the query; raises StatementError as `arrow` does."""
+        self._require_end()
+        return list(self)
+
+    def _require_end(self) -> None:
+        if self.limit is None and self.idle is None:
+            raise StatementError(
+                "A push query without LIMIT does not end, so its rows cannot be fetched at once",
+                hint="Add LIMIT, or take rows as they come: iterate, or call fetchmany(size).",
+            )
 
     def next_change(self) -> Change | None:
         """Wait for the next rows; None at the end."""
@@ -190,6 +257,12 @@ class Stream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import HTML, display
+
+        shown = display(HTML(""), display_id=True)
+        show_live(self, lambda text: shown.update(HTML(text)))
 
     def _put(self, item: Change | MillstreamError | None) -> None:
         self.buffer.put_nowait(item)
@@ -280,9 +353,7 @@ class History:
 
     def pl(self) -> Any:
         """All rows as a polars DataFrame (needs polars)."""
-        import polars
-
-        return polars.from_arrow(self.arrow())
+        return _polars(self.arrow())
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples."""
@@ -295,6 +366,9 @@ class History:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for table in [self._table] if self._table is not None else self.batches():
             yield from tuples(table)
+
+    def _repr_html_(self) -> str:
+        return _html(self.arrow())
 
     def cancel(self) -> None:
         """Cancel the query without waiting for its end; idempotent."""
@@ -315,6 +389,18 @@ class History:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _polars(table: pa.Table) -> Any:
+    import polars
+
+    return polars.from_arrow(table)
+
+
+def _html(table: pa.Table) -> str:
+    shown = table.slice(0, ROWS_SHOWN)
+    caption = counted(shown.num_rows, table.num_rows)
+    return html_table(table.column_names, tuples(shown), caption)
 
 
 Result = Done | Rows | Stream | History

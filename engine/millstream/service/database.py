@@ -24,11 +24,18 @@ from millstream.model.settings import (
     shared_settings,
 )
 from millstream.processors.topology import Topology
-from millstream.query.results import Result
+from millstream.query.results import Result, Stream
 from millstream.query.session import Session
+from millstream.query.subscription import Subscription
 from millstream.service.chain_connection import ChainConnection
 from millstream.service.engine import Engine
-from millstream.service.execution import check_running, execute_script, open_engine
+from millstream.service.execution import (
+    check_running,
+    execute_script,
+    execute_statement,
+    open_engine,
+    parse_push_query,
+)
 from millstream.service.headless import run_queries_file
 from millstream.service.many import execute_many
 from millstream.statements.appender import BATCH_ROWS, Appender, open_appender
@@ -73,6 +80,20 @@ class Database:
         """Execute statements one after another, and yield the result of each. On Kafka, statements
         in a row that create are executed before the result of the first of them is yielded."""
         return execute_script(self.engine, sql, self.session, parameters)
+
+    def subscribe(self, sql: str, parameters: Values = ()) -> Subscription:
+        """The rows of a push query, for asyncio: `async for row in db.subscribe("SELECT … EMIT
+        CHANGES")`. The query is parsed now, and runs while it is iterated. Raises
+        MillstreamError."""
+        check_running(self.engine)
+        parsed = parse_push_query(sql, self.session, parameters)
+
+        def start() -> Stream:
+            result = execute_statement(self.engine, parsed, self.session)
+            assert isinstance(result, Stream)
+            return result
+
+        return Subscription(start)
 
     def sql(self, sql: str, parameters: Values = ()) -> Result:
         """The same as `execute`."""

@@ -22,7 +22,7 @@ from millstream.functions.user import UserFunction
 from millstream.historical import backfilling
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
-from millstream.model.errors import FencedError, MillstreamError
+from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.push import pushing
 from millstream.push.printing import print_topic
@@ -149,6 +149,19 @@ def parse_script(
             test_statements=test_statements,
             parameters=values,
         )
+
+
+def parse_push_query(text: str, session: Session, parameters: Values = ()) -> ParsedStatement:
+    """The one push query of a text; raises StatementError for another text."""
+    parsed = list(parse_script(text, session, parameters))
+    query = parsed[0].statement if len(parsed) == 1 else None
+    if not isinstance(query, s.SelectStatement) or query.query is None or query.query.emit is None:
+        raise StatementError(
+            "only a push query has rows to subscribe to",
+            hint="It is one SELECT with EMIT CHANGES; execute() executes all other statements.",
+        )
+
+    return parsed[0]
 
 
 def execute_statement(engine: Engine, parsed: ParsedStatement, session: Session) -> Result:

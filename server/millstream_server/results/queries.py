@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
+from millstream.model.shown_types import schema_of
 from millstream.query.results import Change, History, Rows, Stream
+from millstream.query.subscription import changes
 from millstream.scripts.text import ParsedStatement
 from millstream.service.execution import execute_statement
 from millstream_parser import statements as s
 from millstream_server.auth.principal import Principal
-from millstream_server.entities.shapes import schema_of
 from millstream_server.failures import (
     BAD_STATEMENT,
     MALFORMED,
@@ -260,25 +261,3 @@ async def arriving(server: Server, answer: QueryResponse) -> AsyncGenerator[Chan
         yield Change(table)
     if answer.ongoing is not None:
         answer.ongoing.check()
-
-
-async def changes(stream: Stream) -> AsyncGenerator[Change, None]:
-    """The rows of a push query as they arrive, without a blocked thread. The event loop is notified
-    only while it waits for rows."""
-    loop, arrived = asyncio.get_running_loop(), asyncio.Event()
-
-    def tell() -> None:
-        with contextlib.suppress(RuntimeError):
-            # The loop may have ended before the engine.
-            loop.call_soon_threadsafe(arrived.set)
-
-    while True:
-        stream.on_put = tell
-        while not stream.ready:
-            await arrived.wait()
-            arrived.clear()
-        stream.on_put = None
-        change = stream.next_change()
-        if change is None:
-            return
-        yield change
