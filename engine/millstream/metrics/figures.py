@@ -147,6 +147,9 @@ class QueryMetrics:
     problems: Mapping[str, int] = field(default_factory=dict)
     """Rows in the processing log by kind, late ones included."""
     sub_topologies: tuple[SubTopologyMetrics, ...] = ()
+    long_step: str = ""
+    """If a step has been running for more than 10 seconds: for how long, and in which Python
+    function."""
 
 
 @dataclass(frozen=True, slots=True)

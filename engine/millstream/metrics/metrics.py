@@ -99,7 +99,8 @@ class Metrics:
         return [replace(query, query_id=stream.query_id) for stream in shared_push.streams]
 
     def _query(self, status: QueryStatus, samples: Samples) -> QueryMetrics:
-        return query_metrics(status, samples, self._processing_log.counts(status.query_id))
+        found = query_metrics(status, samples, self._processing_log.counts(status.query_id))
+        return replace(found, long_step=self._historical.registry.driver.long_step(status.query_id))
 
 
 def _instance(registry: QueryRegistry) -> InstanceMetrics:

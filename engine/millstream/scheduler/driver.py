@@ -21,6 +21,7 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import Step
 from millstream.scheduler.fair_lock import FairRLock
+from millstream.scheduler.running_steps import RunningSteps
 from millstream.scheduler.scheduler import Scheduler, Taken
 
 SLICE_SECONDS = 0.05
@@ -58,6 +59,7 @@ class Driver:
         self._clock = clock
         self._maintain = maintain
         self._scheduler = Scheduler(runtime, clock, full, linger_ms)
+        self._steps = RunningSteps()
         self._wake = threading.Event()
         self._upkeep = threading.Lock()
         self._counts = threads, function_threads
@@ -109,6 +111,10 @@ class Driver:
         """The number of queries that wait for a thread of the driver."""
         return self._scheduler.waiting if self.threaded else 0
 
+    def long_step(self, query_id: str) -> str:
+        """What a query is in, if one of its steps does not end; see `RunningSteps.long`."""
+        return self._steps.long(query_id)
+
     # ---- statements --------------------------------------------------------------------------
 
     def remove(self, query_id: str, *, commit: bool = True) -> None:
@@ -119,12 +125,14 @@ class Driver:
             if acquired:
                 self.runtime.remove_query(query_id, self._clock(), commit=commit)
                 return
+        found = self.long_step(query_id)
         self._detach(query_id, commit=commit)
         raise UnavailableError(
             f"Query {query_id} did not stop: one of its steps is still running",
             hint="Does a function in Python hang? The query ends when it returns; its state and"
             " topics are deleted when the database is opened again.",
             code="E-QUERY-BUSY",
+            detail=found,
         )
 
     def _detach(self, query_id: str, *, commit: bool) -> None:
@@ -288,6 +296,7 @@ class Driver:
         """Run one step; returns it, and for how many ms the query should leave the interpreter to
         others. A fault that the runtime did not foresee stops only this query."""
         started, computed = time.monotonic(), time.thread_time()
+        self._steps.begin(query_id)
         try:
             step = self.runtime.advance(query_id, self._clock(), commits=commits)
             if self._scheduler.draining and not step.progress and not step.due:
@@ -296,6 +305,8 @@ class Driver:
             with suppress(Exception):
                 self.runtime.fail(query_id, _as_error(fault))
             return Step(False, None), 0
+        finally:
+            self._steps.end(query_id)
         took_ms = round(1000 * (time.monotonic() - started))
         cpu_ms = round(1000 * (time.thread_time() - computed))
         return step, self.runtime.pace(query_id, step.records, took_ms, cpu_ms)

@@ -114,7 +114,8 @@ def status_text(query: QueryMetrics | None) -> str:
     """The state of a query, and its error if there is one."""
     if query is None:
         return "ERROR: it is not running"
-    return f"{query.state}: {query.error}" if query.error else query.state
+    said = query.error or query.long_step
+    return f"{query.state}: {said}" if said else query.state
 
 
 def _timestamp(source: Source) -> str:

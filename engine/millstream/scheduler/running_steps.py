@@ -1,0 +1,50 @@
+"""The steps that threads execute now, to show what holds up a query whose step does not end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+
+LONG_SECONDS = 10.0
+"""From when on a step is shown: steps of queries without Python functions take less than one."""
+_FRAMES_SHOWN = 20
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+class RunningSteps:
+    """Callable from any thread."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, tuple[int, float]] = {}
+        """By query: the thread that executes its step, and since when."""
+
+    def begin(self, query_id: str) -> None:
+        """This thread begins a step."""
+        self._steps[query_id] = threading.get_ident(), time.monotonic()
+
+    def end(self, query_id: str) -> None:
+        """The step has ended."""
+        self._steps.pop(query_id, None)
+
+    def long(self, query_id: str) -> str:
+        """For how long the step of a query has been running, if that is long, and the calls of
+        users' code that it is in, outermost first; "" otherwise."""
+        thread, began = self._steps.get(query_id, (0, 0.0))
+        seconds, frame = time.monotonic() - began, sys._current_frames().get(thread)
+        if frame is None or seconds < LONG_SECONDS:
+            return ""
+        calls = _calls_of_users(frame)
+        return f"a step of it has been running for {seconds:.0f} s{calls}"
+
+
+def _calls_of_users(frame: FrameType) -> str:
+    """What users' code does, and what that has called; "" if a step is not in such code."""
+    stack = traceback.extract_stack(frame)
+    own = [_PACKAGE in Path(call.filename).parents for call in stack]
+    first = next((n for n in range(len(own)) if not own[n] and True in own[:n]), len(own))
+    listed = traceback.format_list(stack[first:][-_FRAMES_SHOWN:])
+    return ", now in\n" + "".join(listed).rstrip() if listed else ""
