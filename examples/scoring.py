@@ -1,4 +1,4 @@
-"""Scores of a model for whole batches: a processor that computes with NumPy.
+"""Scores of a model for whole batches: a processor that asks scikit-learn.
 
 python examples/scoring.py
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from sklearn.linear_model import LogisticRegression
 
 import millstream
 from millstream import BatchContext, BatchProcessor
@@ -18,22 +19,27 @@ CREATE STREAM scores AS SELECT * FROM PROCESS(visits, 'Scored');
 CREATE TABLE buyers WITH (KEY_FORMAT='JSON') AS
   SELECT likely, COUNT(*) AS visitors FROM PROCESS(visits, 'Scored') GROUP BY likely;
 """
-WEIGHTS, BIAS = np.array([0.01, 0.5]), -4.0
-"""Of a logistic regression."""
+
+
+def trained() -> LogisticRegression:
+    """A model of who buys, from visits of which that is known."""
+    chance = np.random.default_rng(7)
+    visits = np.column_stack([chance.uniform(0, 600, 2_000), chance.integers(1, 9, 2_000)])
+    return LogisticRegression().fit(visits, visits @ [0.01, 0.5] > 4)
 
 
 class Scored(BatchProcessor):
-    """How likely each visitor is to buy. A model of scikit-learn would be loaded in `init`, and its
-    `predict_proba` takes the same matrix."""
+    """How likely each visitor is to buy. A large model would be loaded in `init`, from a file: once
+    for each task."""
 
     output = "visitor BIGINT KEY, score DOUBLE, likely BOOLEAN"
 
     def init(self, context: BatchContext) -> None:
-        self._context = context
+        self._context, self._model = context, trained()
 
     def process(self, batch: pa.RecordBatch) -> None:
         columns = [batch[name].to_numpy(zero_copy_only=False) for name in ("DURATION", "PAGES")]
-        scores = 1 / (1 + np.exp(-(np.column_stack(columns) @ WEIGHTS + BIAS)))
+        scores = self._model.predict_proba(np.column_stack(columns))[:, 1]
         self._context.forward(
             {"VISITOR": batch["VISITOR"], "SCORE": scores, "LIKELY": scores > 0.5}
         )

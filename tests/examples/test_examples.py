@@ -17,7 +17,12 @@ PRINTED = {
     "word_count": "kafka: 2\nstreams: 3\n",
     "fraud": "('1111', 1, ['more than usual'])\n('2222', 1, ['FR and BR'])\n",
     "silence": "boiler has said nothing since 12:15: tell ann@example.com\n",
-    "scoring": "2986 visitors are not likely to buy\n7014 visitors are likely to buy\n",
+    "web": (
+        "{'orders': 1.0, 'total': 12.5} 404\n"
+        "{'orders': 2.0, 'total': 19.5} 404\n"
+        'data: {"customer": "ann", "total": 12.5}\n'
+    ),
+    "scoring": "2970 visitors are not likely to buy\n7030 visitors are likely to buy\n",
 }
 
 
