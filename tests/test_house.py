@@ -65,7 +65,7 @@ MAY_SEE: dict[str, set[str]] = {
     "statements": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "executor", "ddl"}
-    | {"scripts", "query", "queries", "cluster", "historical", "push", "metrics"},
+    | {"scripts", "query", "queries", "cluster", "historical", "push", "metrics", "processors"},
     "dsl": LANGUAGE | VOCABULARY | {"functions", "catalog", "query"},
     "applications": LANGUAGE | VOCABULARY | {"functions", "catalog", "processors"},
 }

@@ -16,6 +16,7 @@ from .statements import (
     Describe,
     Duration,
     Listing,
+    Peek,
     PrintTopic,
     Show,
     Statement,
@@ -77,6 +78,17 @@ def print_topic(cursor: Cursor) -> PrintTopic:
     interval = cursor.integer() if cursor.accept("INTERVAL") or cursor.accept("SAMPLE") else None
     limit = cursor.integer() if cursor.accept("LIMIT") else None
     return PrintTopic(topic, from_beginning, interval, limit, cursor.span_from(start))
+
+
+def peek(cursor: Cursor) -> Peek:
+    """PEEK query AT node [LIMIT n]."""
+    start = cursor.at
+    cursor.expect("PEEK")
+    query_id = cursor.name()
+    cursor.expect("AT")
+    node = cursor.name_or_string("node")
+    limit = cursor.integer() if cursor.accept("LIMIT") else None
+    return Peek(query_id, node, limit, cursor.span_from(start))
 
 
 def assertion(cursor: Cursor) -> Statement:

@@ -38,6 +38,7 @@ from .statements import (
     Explain,
     InsertInto,
     InsertValues,
+    Peek,
     PrintTopic,
     Properties,
     PropertyValue,
@@ -153,6 +154,9 @@ def _inspection(statement: Statement) -> str | None:
             parts += [] if interval is None else [f"INTERVAL {interval}"]
             parts += [] if limit is None else [f"LIMIT {limit}"]
             return " ".join(parts)
+        case Peek(query_id, node, limit):
+            shown = "" if limit is None else f" LIMIT {limit}"
+            return f"PEEK {quote(query_id)} AT {_typed(node)}{shown}"
         case _:
             return None
 

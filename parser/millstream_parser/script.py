@@ -15,7 +15,7 @@ from .data import copy, insert
 from .definitions import alter_source, create, drop
 from .expressions import expression
 from .failure import SyntaxFailure
-from .inspection import assertion, describe, is_query_id, print_topic, show
+from .inspection import assertion, describe, is_query_id, peek, print_topic, show
 from .parameters import Parameters
 from .queries import emits, query, starts_query
 from .ranges import cut_ranges
@@ -214,6 +214,7 @@ PRODUCTIONS: dict[str, Callable[[Cursor], Statement]] = {
     "DESCRIBE": describe,
     "EXPLAIN": _explain,
     "PRINT": print_topic,
+    "PEEK": peek,
     "RUN": run_script,
     "SPOOL": spool,
 }
@@ -222,7 +223,7 @@ PRODUCTIONS: dict[str, Callable[[Cursor], Statement]] = {
 _ALL_WORDS = f"A statement starts with {', '.join(PRODUCTIONS)}."
 _OPENINGS = (
     *("SELECT", "INSERT INTO", "COPY", "TERMINATE", "PAUSE", "RESUME", "SET", "UNSET"),
-    *("DEFINE", "UNDEFINE", "EXPLAIN", "DESCRIBE", "PRINT", "RUN SCRIPT", "SPOOL"),
+    *("DEFINE", "UNDEFINE", "EXPLAIN", "DESCRIBE", "PRINT", "PEEK", "RUN SCRIPT", "SPOOL"),
     *("CREATE STREAM", "CREATE TABLE", "CREATE TYPE", "CREATE SOURCE CONNECTOR"),
     *("CREATE SINK CONNECTOR", "DROP STREAM", "DROP TABLE", "DROP TYPE", "DROP CONNECTOR"),
     *("ALTER STREAM", "ALTER TABLE", "ALTER SYSTEM", "ASSERT TOPIC", "ASSERT SCHEMA"),

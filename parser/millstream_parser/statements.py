@@ -12,6 +12,10 @@ from enum import Enum
 
 from sqlglot import exp
 
+from .client_statements import Peek as Peek
+from .client_statements import PrintTopic as PrintTopic
+from .client_statements import RunScript as RunScript
+from .client_statements import Spool as Spool
 from .failure import SyntaxFailure
 from .history import Range
 from .span import PropertyName as PropertyName
@@ -420,36 +424,6 @@ class Explain:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PrintTopic:
-    """PRINT; `topic` keeps the case it was typed with."""
-
-    topic: str
-    from_beginning: bool = False
-    interval: int | None = None
-    limit: int | None = None
-    span: Span | None = field(default=None, compare=False)
-
-
-# --- client ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class RunScript:
-    """RUN SCRIPT 'file'."""
-
-    path: str
-    span: Span | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Spool:
-    """SPOOL 'file', or SPOOL OFF when `path` is None."""
-
-    path: str | None
-    span: Span | None = field(default=None, compare=False)
-
-
 Statement = (
     SelectStatement
     | CreateSource
@@ -474,6 +448,7 @@ Statement = (
     | Describe
     | Explain
     | PrintTopic
+    | Peek
     | RunScript
     | Spool
 )

@@ -70,7 +70,7 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
             TOO_LARGE, f"A request has at most {server.settings.statements_max} statements"
         )
     for parsed in statements:
-        if isinstance(parsed.statement, s.SelectStatement | s.PrintTopic):
+        if isinstance(parsed.statement, s.SelectStatement | s.PrintTopic | s.Peek):
             raise RefusedError(
                 QUERY_ELSEWHERE,
                 "SELECT and PRINT queries must be issued to the /query-stream or /query endpoint",

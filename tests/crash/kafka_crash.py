@@ -1,7 +1,7 @@
 """Kill instances on Kafka at random instants, bounce brokers in between, and check what they left.
 
     python -m tests.crash.kafka_crash --kills 50 [--seed S] [--servers HOST:PORT]
-        [--instances 3] [--protocol classic|consumer] [--standbys N]
+        [--instances 3] [--protocol classic|consumer] [--standbys N] [--minutes M] [--pause S]
 
 Without --servers it starts a cluster of three brokers of its own and bounces them. Exit status 1 on
 a violation; 2 when the run proves nothing: too little was acknowledged, or no kill fell inside of a
@@ -12,6 +12,7 @@ prints before it requests a commit, and no `done` followed.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import shutil
@@ -29,6 +30,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.crash.engine_process import CampaignError, EngineProcess
+from tests.crash.kafka_input import PAUSE_SECONDS
 from tests.crash.kafka_workload import AT_LEAST_ONCE, PARTITIONS, SESSION_MS
 from tests.kafka.run import cluster, tool
 
@@ -76,6 +78,8 @@ class Run:
     started: list[EngineProcess] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
     began: float = field(default_factory=time.monotonic)
+    minutes: float = math.inf
+    """When to end, even with fewer kills."""
     rng: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,6 +89,11 @@ class Run:
     def up(self) -> list[Slot]:
         """The slots with an instance."""
         return [slot for slot in self.slots if slot.engine is not None]
+
+    @property
+    def over(self) -> bool:
+        """Whether its time is over."""
+        return time.monotonic() - self.began >= 60 * self.minutes
 
     def told(self) -> str:
         """The observations, and the time so far."""
@@ -200,13 +209,13 @@ def settle_brokers(run: Run) -> None:
         run.bounce.join()
 
 
-def work(run: Run, kills: int) -> None:
-    """Kill `kills` times, then let one instance finish."""
+def work(run: Run, kills: int, *feeding_options: str) -> None:
+    """Kill `kills` times, or until the time is over; then let one instance finish."""
     make_input_topic(run)
     start(run, run.slots[0], "--define").await_ready()
     start_all(run)
-    with feeding(run):
-        while run.seen["kills"] < kills:
+    with feeding(run, *feeding_options):
+        while run.seen["kills"] < kills and not run.over:
             if run.seen["kills"] % ZOMBIE_EVERY == ZOMBIE_EVERY - 1:
                 settle_brokers(run)
                 stop_as_zombie(run)
@@ -286,6 +295,8 @@ def campaign(
     *,
     instances: int = 3,
     options: tuple[str, ...] = (),
+    minutes: float = math.inf,
+    pause: float = PAUSE_SECONDS,
 ) -> tuple[int, str]:
     """Kill `kills` times and check; returns the exit status and a report. Every other instance has
     a name."""
@@ -294,11 +305,11 @@ def campaign(
         Slot(number, folder / f"state{number}.db", "" if number % 2 else f"instance{number}")
         for number in range(instances)
     ]
-    run = Run(servers, service, folder, seed, slots, options, brokers)
+    run = Run(servers, service, folder, seed, slots, options, brokers, minutes=minutes)
 
     def steps() -> tuple[int, str]:
         try:
-            work(run, kills)
+            work(run, kills, "--pause", str(pause))
             return check(run)
         finally:
             settle_brokers(run)
@@ -370,6 +381,10 @@ def main() -> int:
     parser.add_argument("--instances", type=int, default=3)
     parser.add_argument(AT_LEAST_ONCE, action="store_true", help="instead of exactly once")
     parser.add_argument("--more", type=int, default=0, help="further queries over the same input")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="at most so many")
+    parser.add_argument(
+        "--pause", type=float, default=PAUSE_SECONDS, help="seconds between 25 records of input"
+    )
     given = parser.parse_args()
     return reported(
         given,
@@ -385,6 +400,8 @@ def main() -> int:
                 *(("--more", str(given.more)) if given.more else ()),
                 *((AT_LEAST_ONCE,) if given.at_least_once else ()),
             ),
+            minutes=given.minutes,
+            pause=given.pause,
         ),
         BROKERS,
     )

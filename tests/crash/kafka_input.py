@@ -21,6 +21,7 @@ KEYS = 7
 GROUPS = 5
 PARTS = 3
 _BURST = 25
+PAUSE_SECONDS = 0.05
 
 
 def record(number: int) -> tuple[bytes, bytes]:
@@ -81,7 +82,7 @@ def main() -> None:
     parser.add_argument("servers")
     parser.add_argument("topic")
     parser.add_argument("acks", type=Path)
-    parser.add_argument("--pause", type=float, default=0.05)
+    parser.add_argument("--pause", type=float, default=PAUSE_SECONDS)
     given = parser.parse_args()
     feed(given.servers, given.topic, given.acks, given.pause)
 

@@ -103,7 +103,7 @@ def _names(rule: str, here: Place, names: Names) -> Iterator[Candidate]:
             yield from (_source(s) for s in names.sources.values() if s.kind in kinds)
         case "columns":
             yield from _of_source(names.sources.get(_name_after(here.before, "INTO")))
-        case "terminate" | "pause" | "resume" | "explain":
+        case "terminate" | "pause" | "resume" | "explain" | "peek" if here.last != "AT":
             yield from (Candidate(written(name), "query") for name in names.queries)
         case "single_type" | "drop_type":
             yield from (Candidate(written(name), "type") for name in names.types)

@@ -95,7 +95,7 @@ class LocalSession:
         self.database.close()
 
 
-_READING = frozenset({"SELECT", "WITH", "PRINT", "SHOW", "LIST", "DESCRIBE", "EXPLAIN"})
+_READING = frozenset({"SELECT", "WITH", "PRINT", "PEEK", "SHOW", "LIST", "DESCRIBE", "EXPLAIN"})
 
 
 def _only_reads(text: str) -> bool:

@@ -63,13 +63,14 @@ class RemoteSession:
         for part in list(split_text(text)):
             statement = substituted(part.strip(), self.settings.variables) + ";"
             words = _words(statement)
-            if words[:1] not in (["SELECT"], ["PRINT"], ["RUN"]) and not Settings.knows(words):
+            alone = words[:1] in (["SELECT"], ["PEEK"], ["PRINT"], ["RUN"])
+            if not alone and not Settings.knows(words):
                 waiting += statement + "\n"
                 continue
             yield from self._send(waiting, progress)
             waiting = ""
             match words[0]:
-                case "SELECT":
+                case "SELECT" | "PEEK":
                     yield self._query(statement, "EMIT" in words, progress)
                 case "PRINT":
                     yield self._print(statement)

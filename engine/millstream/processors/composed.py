@@ -78,7 +78,7 @@ class Composition:
     def peek(self, node: str, count: int) -> list[Peeked]:
         """The last rows that have passed a node in this process, in the order of their times."""
         rows = [row for each in tuple(self.instances) for row in each.seen[node].copy()]
-        return sorted(rows, key=lambda row: row.timestamp_ms)[-count:]
+        return sorted(rows, key=lambda row: row.timestamp_ms)[max(0, len(rows) - count) :]
 
 
 class Composed(Processor):

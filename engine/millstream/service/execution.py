@@ -50,6 +50,7 @@ from millstream.state.store import Store
 from millstream.statements import asserts, control, inserting, inspect, pulling
 from millstream.statements import wordings as statement_wordings
 from millstream.statements.explain import explain
+from millstream.statements.peeking import peek
 from millstream_parser import Values
 from millstream_parser import statements as s
 
@@ -210,6 +211,8 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
             return inspect.describe(statement, engine.registry, engine.metrics)
         case s.Explain():
             return explain(statement, parsed.script, engine.push_queries, engine.metrics, session)
+        case s.Peek():
+            return peek(statement, engine.registry)
         case s.PrintTopic():
             return print_topic(statement, engine.push_queries)
         case s.SetProperty() | s.DefineVariable():

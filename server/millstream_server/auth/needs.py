@@ -183,6 +183,12 @@ def _simple(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
             yield Need(Kind.CONNECTOR, name, Operation.CREATE)
         case s.DropConnector(name):
             yield Need(Kind.CONNECTOR, name, Operation.DELETE)
+        case s.Peek(query_id):
+            # What passes a node is made of what the query reads.
+            yield Need(Kind.QUERY, query_id, Operation.DESCRIBE)
+            peeked = around.catalog.queries.get(query_id)
+            for source in () if peeked is None else peeked.sources:
+                yield from _source(source, Operation.READ, around)
         case s.PrintTopic(topic):
             yield Need(Kind.TOPIC, topic, Operation.READ)
         case s.AssertTopic(topic):

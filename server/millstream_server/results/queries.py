@@ -71,7 +71,7 @@ def query_of(server: Server, asked: Asked) -> ParsedStatement:
             MALFORMED, f"Expected exactly one KSQL statement; found {len(statements)} instead"
         )
     parsed = statements[0]
-    if not isinstance(parsed.statement, s.SelectStatement | s.PrintTopic):
+    if not isinstance(parsed.statement, s.SelectStatement | s.PrintTopic | s.Peek):
         raise RefusedError(
             BAD_STATEMENT,
             f"Statement type `{type(parsed.statement).__name__}' not supported for this resource:"

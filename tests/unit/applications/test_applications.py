@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +359,29 @@ def test_the_last_rows_of_each_node() -> None:
             application.peek("alert")
         with pytest.raises(StatementError, match="positive"):
             application.peek("alerts", 0)
+
+
+def test_peek_in_sql() -> None:
+    with opened() as db:
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 60), ("bob", 100), ("ann", 1))
+        query, alerts, _ = application.queries
+        found = db.execute(f"PEEK {query} AT orders LIMIT 2")
+        assert isinstance(found, millstream.Rows)
+        assert found.columns == ["ROWTIME", "PARTITION", "KEY", "VALUE"]
+        assert [(time, key, json.loads(value)) for time, _, key, value in found] == [
+            (BASE + 1, '"bob"', {"AMOUNT": 100.0}),
+            (BASE + 2, '"ann"', {"AMOUNT": 1.0}),
+        ]
+        assert len(rows(db, f"PEEK {query} AT Counts")) == 3
+        assert rows(db, f"PEEK {query} AT counts LIMIT 0") == []
+        assert len(rows(db, f"PEEK {query} AT 'alerts'")) == 1
+        with pytest.raises(StatementError, match="has no node alert\nDid you mean alerts"):
+            db.execute(f"PEEK {query} AT alert")
+        with pytest.raises(StatementError, match="no query NOWHERE"):
+            db.execute("PEEK nowhere AT alerts")
+        with pytest.raises(StatementError, match=f"no nodes to look at\nThese have: {query}"):
+            db.execute(f"PEEK {alerts} AT alerts")
 
 
 def test_drop_leaves_nothing_but_the_topics_of_sources() -> None:

@@ -33,6 +33,7 @@ from millstream_parser.statements import (
     InsertValues,
     Join,
     Listing,
+    Peek,
     PrintTopic,
     Query,
     RunScript,
@@ -271,6 +272,8 @@ FORMS: list[tuple[int, str, Statement]] = [
         "copy orders from 'o.csv' with (format='csv')",
         CopyFrom("ORDERS", "o.csv", (("FORMAT", "csv"),)),
     ),
+    (77, "peek csas_words_1 at split limit 3", Peek("CSAS_WORDS_1", "split", 3)),
+    (77, "peek `q` at 'The Split'", Peek("q", "The Split")),
 ]
 
 
@@ -281,8 +284,8 @@ def test_form(form: int, text: str, expected: Statement) -> None:
 
 
 def test_no_form_is_left_out() -> None:
-    """1 to 75 are the forms of the dialect, 76 is COPY."""
-    assert {form for form, _, _ in FORMS} == set(range(1, 77))
+    """1 to 75 are the forms of the dialect, 76 is COPY, 77 is PEEK."""
+    assert {form for form, _, _ in FORMS} == set(range(1, 78))
 
 
 def test_joins() -> None:
