@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ class Subscription:
                 async for change in found:
                     yield change.rows
         finally:
-            stream.close()
+            await _closed(stream)
 
     async def _started(self) -> Stream:
         if self._closed or self._stream is not None:
@@ -84,14 +85,14 @@ class Subscription:
             starting.add_done_callback(_ended)
             raise
         if self._closed:
-            self._stream.close()
+            await _closed(self._stream)
         return self._stream
 
     async def aclose(self) -> None:
         """End the query; idempotent."""
         self._closed = True
         if self._stream is not None:
-            self._stream.close()
+            await _closed(self._stream)
 
     async def __aenter__(self) -> Subscription:
         return self
@@ -100,7 +101,13 @@ class Subscription:
         await self.aclose()
 
 
+async def _closed(stream: Stream) -> None:
+    """Close it in another thread: it may wait for a step of its query."""
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, stream.close))
+
+
 def _ended(started: asyncio.Future[Stream]) -> None:
     """End a query that nobody waits for any more."""
     if not started.cancelled() and started.exception() is None:
-        started.result().close()
+        # The loop may be ending, and its threads with it.
+        threading.Thread(target=started.result().close, daemon=True).start()

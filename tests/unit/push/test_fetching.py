@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
-from millstream import Database, StatementError, Stream
+from millstream import Database, StatementError, Stream, Subscription
 from millstream.query.display import LiveRows, html_table, show_live
 from tests.patience import PATIENCE_S, until
 
@@ -128,6 +129,30 @@ def test_batches_and_a_task_that_is_cancelled(s: Database) -> None:
         assert queries(s) == 0
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_a_task_that_is_cancelled_while_its_query_starts(s: Database) -> None:
+    starting, go_on = threading.Event(), threading.Event()
+
+    def start() -> Stream:
+        starting.set()
+        go_on.wait(PATIENCE_S)
+        return pushed(s, "SELECT i FROM s EMIT CHANGES")
+
+    async def read() -> None:
+        async for _ in Subscription(start):
+            pass
+
+    async def main() -> None:
+        task = asyncio.create_task(read())
+        await asyncio.to_thread(starting.wait, PATIENCE_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    until(lambda: queries(s) == 0)
 
 
 @pytest.mark.parametrize(
