@@ -16,7 +16,7 @@ import millstream
 from millstream import Database
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.overrides import Overrides
-from millstream.query.results import History, Rows
+from millstream.query.results import History, Rows, Stream
 from millstream.query.session import Bounds, Session
 from millstream.service.execution import execute_script
 from tests.patience import PATIENCE_S
@@ -26,6 +26,7 @@ from tests.refusals.table import catalog, ddl, model, parser, plan, query, servi
 from tests.refusals.table.row import Refused
 from tests.refusals.test_refusals import GOLDEN, Refusal, tried
 from tests.served import NO_AUTHORITIES, served
+from tests.server.test_peeking import TOPOLOGY
 
 TABLES: tuple[ModuleType, ...] = (model, catalog, plan, ddl, query, statements, service, parser)
 ROWS: tuple[Refused, ...] = tuple(row for table in TABLES for row in table.ROWS)
@@ -163,10 +164,35 @@ def _signature(_: Database, __: Path) -> MillstreamError:
     return caught.value
 
 
+def _subscribed(database: Database, _: Path) -> MillstreamError:
+    with pytest.raises(StatementError) as caught:
+        database.subscribe("SELECT * FROM orders;")
+    return caught.value
+
+
+def _fetched(database: Database, _: Path) -> MillstreamError:
+    stream = database.execute("SELECT * FROM orders EMIT CHANGES;")
+    assert isinstance(stream, Stream)
+    with stream, pytest.raises(StatementError) as caught:
+        stream.fetchall()
+    return caught.value
+
+
+def _peeked(_: Database, __: Path) -> MillstreamError:
+    with millstream.connect() as database:
+        (query_id,) = database.deploy(TOPOLOGY, "doubling").queries
+        return refusal(database, Session(), f"PEEK {query_id} AT nothing;")
+
+
 ROADS: dict[str, tuple[Road, Mapping[str, str]]] = {
     "model.SIGNATURE": (_signature, {"name": "f", "signature": "STRING ->"}),
     "model.SETTING_PROHIBITED": (_prohibited, {"name": "auto.offset.reset"}),
     "query.ANSWER_TOO_LONG": (_bounded, {"most": "0", "unit": "rows"}),
+    "query.FETCHED_WITHOUT_END": (_fetched, {}),
+    "service.SUBSCRIBED_KIND": (_subscribed, {}),
+    "statements.PEEKED_NODE_MISSING": (
+        _peeked, {"query_id": "CSAS_DOUBLED_1", "node": "nothing"}
+    ),
     "statements.FILE_COLUMNS": (_columns, {"path": "{folder}/orders.csv", "unknown": "colour"}),
     "service.QUERIES_FILE_DIFFERS": (_changed_file, {"path": "{folder}/app.sql"}),
     "service.QUERIES_FILE_STATEMENT": (

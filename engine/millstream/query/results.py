@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.history.progress import StageProgress
-from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.errors import MillstreamError
 from millstream.model.physical import arrow_type
 from millstream.model.python_values import tuples
 from millstream.model.schema import Schema
+from millstream.query import wordings
 from millstream.query.changes import Row, changed_rows, without_deletions
 from millstream.query.display import ROWS_SHOWN, counted, html_table, show_live
 from millstream.query.rendered_rows import RenderedRows
@@ -215,8 +216,7 @@ class Stream:
 
     def _require_end(self) -> None:
         if self.limit is None and self.idle is None:
-            raise StatementError(
-                "A push query without LIMIT does not end, so its rows cannot be fetched at once",
+            raise wordings.FETCHED_WITHOUT_END(
                 hint="Add LIMIT, or take rows as they come: iterate, or call fetchmany(size).",
             )
 

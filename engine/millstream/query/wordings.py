@@ -18,6 +18,9 @@ KEY_COMPARED_WITH_COLUMN = Template(
     "A comparison must be between a key column and a resolvable expression."
 )
 KEY_WITHIN_EXPRESSION = Template("A comparison must directly reference a key column.")
+FETCHED_WITHOUT_END = Template(
+    "A push query without LIMIT does not end, so its rows cannot be fetched at once"
+)
 ONE_SELECT = Template("A pull query is one SELECT")
 RECURSION = Template("WITH RECURSIVE is not allowed in a pull query")
 FUNCTION_NOT_ALLOWED = Template("Function {name} is not allowed in a pull query")

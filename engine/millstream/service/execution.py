@@ -22,7 +22,7 @@ from millstream.functions.user import UserFunction
 from millstream.historical import backfilling
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
-from millstream.model.errors import FencedError, MillstreamError, StatementError
+from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.push import pushing
 from millstream.push.printing import print_topic
@@ -157,8 +157,7 @@ def parse_push_query(text: str, session: Session, parameters: Values = ()) -> Pa
     parsed = list(parse_script(text, session, parameters))
     query = parsed[0].statement if len(parsed) == 1 else None
     if not isinstance(query, s.SelectStatement) or query.query is None or query.query.emit is None:
-        raise StatementError(
-            "only a push query has rows to subscribe to",
+        raise wordings.SUBSCRIBED_KIND(
             hint="It is one SELECT with EMIT CHANGES; execute() executes all other statements.",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from millstream.model.refusals import ConflictTemplate, Template, templates_in
 
 RUN_SCRIPT = Template("RUN SCRIPT reads a local file; send the statements instead")
+SUBSCRIBED_KIND = Template("Only a push query has rows to subscribe to")
 SPOOL = Template("SPOOL is a command of the shell, not of the engine")
 QUERIES_FILE_DIFFERS = ConflictTemplate(
     "The queries file {path} does not go on from what the database holds."

@@ -6,11 +6,11 @@ import json
 
 import pyarrow as pa
 
-from millstream.model.errors import StatementError
 from millstream.model.nearest import did_you_mean
 from millstream.processors.composed import Composition
 from millstream.queries.registry import QueryRegistry
 from millstream.query.results import Rows
+from millstream.statements import wordings
 from millstream_parser import parse
 from millstream_parser import statements as s
 
@@ -33,8 +33,9 @@ def peek(statement: s.Peek, registry: QueryRegistry) -> Rows:
     names = [node.name for node in composition.part.nodes]
     node = _named(statement.node, names)
     if node is None:
-        raise StatementError(
-            f"Query {statement.query_id} has no node {statement.node}",
+        raise wordings.PEEKED_NODE_MISSING(
+            query_id=statement.query_id,
+            node=statement.node,
             hint=did_you_mean(statement.node, names) or f"It has {', '.join(names)}.",
         )
     rows = composition.peek(node, ROWS if statement.limit is None else statement.limit)
@@ -53,14 +54,12 @@ def peek(statement: s.Peek, registry: QueryRegistry) -> Rows:
 def _composition(query_id: str, registry: QueryRegistry) -> Composition:
     queries = registry.catalog.queries
     if query_id not in queries:
-        raise StatementError(
-            f"There is no query {query_id}", hint=did_you_mean(query_id, queries) or ""
-        )
+        raise wordings.PEEKED_QUERY_MISSING(query_id=query_id, hint=did_you_mean(query_id, queries))
     found = _of_topology(query_id, registry)
     if found is None:
         others = [name for name in queries if _of_topology(name, registry) is not None]
-        raise StatementError(
-            f"Query {query_id} has no nodes to look at",
+        raise wordings.PEEKED_WITHOUT_NODES(
+            query_id=query_id,
             hint=f"These have: {', '.join(others)}."
             if others
             else "PEEK is for the queries of topologies, which Database.deploy runs.",

@@ -11,6 +11,9 @@ NOT_SET = Template("Cannot unset {name}: it was not set in this session")
 EXPLAINED_QUERY_MISSING = Template(
     "Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of queries."
 )
+PEEKED_QUERY_MISSING = Template("There is no query {query_id}")
+PEEKED_WITHOUT_NODES = Template("Query {query_id} has no nodes to look at")
+PEEKED_NODE_MISSING = Template("Query {query_id} has no node {node}")
 EXPLAINED_KIND = Template("The provided statement does not run a ksql query")
 DESCRIBED_MISSING = Template("Could not find STREAM/TABLE '{name}' in the Metastore")
 EXPLAINED_STAGE = Template("A pull query has no {stage}: it reads the state of persistent queries")

@@ -11,6 +11,16 @@ ROWS = (
         {"processor": "Silence"},
     ),
     Refused(
+        "PEEK «nowhere» AT here;",
+        "statements.PEEKED_QUERY_MISSING",
+        {"query_id": "NOWHERE"},
+    ),
+    Refused(
+        "PEEK «other» AT here;",
+        "statements.PEEKED_WITHOUT_NODES",
+        {"query_id": "OTHER"},
+    ),
+    Refused(
         "ALTER SYSTEM 'auto.offset.reset'='earliest';",
         "statements.ALTER_SYSTEM",
         {},

@@ -159,7 +159,7 @@ def test_a_task_that_is_cancelled_while_its_query_starts(s: Database) -> None:
     "sql", ["SELECT * FROM s", "DROP TABLE t", "SELECT * FROM s EMIT CHANGES; SHOW TABLES;", ""]
 )
 def test_only_a_push_query_can_be_subscribed_to(s: Database, sql: str) -> None:
-    with pytest.raises(StatementError, match="only a push query"):
+    with pytest.raises(StatementError, match="Only a push query"):
         s.subscribe(sql)
     assert s.execute("SHOW TABLES").arrow().num_rows == 1
 
