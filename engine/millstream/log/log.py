@@ -412,9 +412,9 @@ class Log(Protocol[Batch]):
         largest transaction, where writing it takes long."""
 
     def send(self, appended: Sequence[Appended[Batch]]) -> None:
-        """Append records that nobody has to be fenced for: outside of transactions and without an
-        identity. They are durable and readable when this returns; no reader ever waits for them. If
-        it raises, some may be written, perhaps later."""
+        """Append records outside of transactions and without the identity of a writer, where no
+        fencing is needed. They are durable and readable when this returns, and never block a
+        reader. If it raises, some of them may be written, possibly later."""
 
     @property
     def marker_offsets(self) -> int:

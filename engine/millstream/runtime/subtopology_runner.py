@@ -137,7 +137,7 @@ class SubTopologyRunner(Generic[Batch]):
         ]
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
-        """Replay one read of one task's changelog; returns the records, None if there are none."""
+        """Replay one read of one task's changelog; returns the records, None if none has come."""
         self.awaiting = False
         if self.spec.changelog is None:
             return None
@@ -168,7 +168,7 @@ class SubTopologyRunner(Generic[Batch]):
         self.spec.executor.restore(task.id.partition, fetched)
         task.restored = fetched.next_offset
         if task.restored >= task.target and not fetched.end:
-            # What lies behind the target is a new owner's: no state has a part of a transaction.
+            # A new owner writes behind the target: never stop within one of its transactions.
             task.target = log.end_offset(changelog, task.id.partition)
         task.arrive()
         return fetched.count

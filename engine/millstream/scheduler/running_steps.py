@@ -33,9 +33,11 @@ class RunningSteps:
     def long(self, query_id: str) -> str:
         """For how long the step of a query has been running, if that is long, and the calls of
         users' code that it is in, outermost first; "" otherwise."""
-        thread, began = self._steps.get(query_id, (0, 0.0))
-        seconds, frame = time.monotonic() - began, sys._current_frames().get(thread)
-        if frame is None or seconds < LONG_SECONDS:
+        step = self._steps.get(query_id)
+        if step is None or (seconds := time.monotonic() - step[1]) < LONG_SECONDS:
+            return ""
+        frame = sys._current_frames().get(step[0])
+        if frame is None:
             return ""
         calls = _calls_of_users(frame)
         return f"a step of it has been running for {seconds:.0f} s{calls}"

@@ -326,24 +326,6 @@ def test_a_heartbeat_that_is_written_late_is_passed_over(log: Log[pa.Table]) -> 
     assert south.dead() == ()
 
 
-def test_suspended_instances_keep_nobody_from_reading() -> None:
-    """While one of them writes, its peers read what others have written after it."""
-    heard: list[frozenset[str]] = []
-
-    def suspended(name: str) -> None:
-        if name.startswith("append") and not heard:
-            heard.append(frozenset())
-            east.publish(view(), 1)
-            north.refresh(1)
-            heard.append(north.instances())
-
-    log = SimulatedLog(TABLES, markers=True, effect=suspended)
-    log.create_topic(Topic(TOPIC, 1))
-    north, south, east = (peers(log, name) for name in ("north", "south", "east"))
-    south.publish(view(), 0)
-    assert heard[1] == {"north", "east"}
-
-
 def test_records_that_cannot_be_read_are_passed_over(log: Log[pa.Table]) -> None:
     north = peers(log, "north")
     odd: list[tuple[bytes | None, bytes | None, int]] = [
