@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
@@ -24,7 +25,9 @@ from millstream.ddl.topics import missing_topic, refuse_internal, sink_topic
 from millstream.ddl.topologies import topology_of
 from millstream.ddl.upgrade import check_state, state_tables
 from millstream.formats.validate import check_formats
+from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import StatementError
+from millstream.model.settings import DEAD_LETTERS, effective
 from millstream.plan import define
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.intermediates import check_intermediates
@@ -210,8 +213,27 @@ def _topic_effects(query_id: str, planned: Planned, context: PlanningContext) ->
     if topics is not None:
         if planned.sink_topic is not None:
             effects += missing_topic(sink_topic(planned, topics), topics)
+        effects += _dead_letter_topic(planned, context)
         topology_of(query_id, planned, context.environment)
     return effects
+
+
+def _dead_letter_topic(planned: Planned, context: PlanningContext) -> Sequence[Effect]:
+    """The effect that creates the dead letter topic of the statement's session, if it is missing.
+    Raises StatementError for a topic that the query itself reads or writes."""
+    topics, name = context.topics, effective(context.given.properties, DEAD_LETTERS)
+    if topics is None or not name:
+        return ()
+    refuse_internal(context.environment.settings, name, "write to")
+    sink = planned.sink_topic.name if planned.sink_topic is not None else None
+    if name == sink or any(source.topic == name for source in planned.sources):
+        raise wordings.DEAD_LETTERS_OF_ITSELF(
+            topic=name, hint=f"SET '{DEAD_LETTERS}' to the name of another topic."
+        )
+    like = topics.topic(planned.sources[0].topic)
+    partitions = like.partitions if like else 1
+    replicas = like.replicas if like else AS_THE_CLUSTER
+    return missing_topic(Topic(name, partitions, replicas, {"cleanup.policy": "delete"}), topics)
 
 
 def _check_upgrade(planned_query: PlannedQuery, context: PlanningContext) -> None:

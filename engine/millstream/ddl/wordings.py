@@ -30,5 +30,8 @@ IDLE_WINDOWS_BY_ARRIVAL = Template(
     "A query that processes its records in order of arrival cannot close windows when it is idle: "
     "the result would depend on when they were read"
 )
+DEAD_LETTERS_OF_ITSELF = Template(
+    "Topic {topic} cannot be the dead letter topic of a query that reads or writes it"
+)
 TEMPLATES = templates_in(globals())
 """All templates by name."""

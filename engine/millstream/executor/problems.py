@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.executor.decode import Decoder
-from millstream.executor.processors import ProcessingError, users_traceback
+from millstream.executor.processors import SKIPPED, ProcessingError, users_traceback
 from millstream.model.batch import PART, SEQ
 from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
 from millstream.model.problem import Problem
@@ -27,12 +28,19 @@ PROCESSOR = "PROCESSOR"
 def failed_rows(
     relations: Mapping[str, pa.Table], names: Sequence[str], taken: Decoder, sub: SubTopology
 ) -> tuple[Problem, ...]:
-    """A problem for each expression and row that failed, with the record it came from."""
-    result = []
+    """A problem for each expression and row that failed, with the record it came from. A row
+    without a message belongs to the problem before it."""
+    result: list[Problem] = []
     for name in names:
         for row in relations[name].to_pylist():
             topic, offset, text = _origin(taken, sub, row[SEQ])
-            problem = Problem("EXPRESSION", row["message"], topic, row[PART], offset, row=text)
+            if row["message"] is None:
+                first = result.pop()
+                others = (*first.others, offset)
+                result.append(replace(first, others=others, count=len(others) + 1))
+                continue
+            kind = PROCESSOR if row.get(SKIPPED) else "EXPRESSION"
+            problem = Problem(kind, row["message"], topic, row[PART], offset, row=text)
             result.append(problem)
     return tuple(result)
 

@@ -47,6 +47,9 @@ from millstream.processors.stores import StoreKind, TimePart
 from millstream.state.store import Session
 from millstream.state.tables import DELETED, quoted
 
+SKIPPED = "skipped"
+"""A column that only the relation of skipped records has. Of several that are skipped together, the
+first one has the message."""
 _PAGE = 10_000
 """The rows that a range reads at a time."""
 _Instance = TaskProcessor | TaskBatches
@@ -351,12 +354,17 @@ class _Made:
     def _skipped_table(self, rows: pa.Table) -> pa.Table:
         """As the problems of expressions, see `operators.relation.reported`."""
         name = self._call.node.processor.name
-        parts = [part for part, _, _ in self._skipped]
-        places = np.array([place for _, place, _ in self._skipped], np.int64)
+        parts = [part for part, _, each in self._skipped for _ in range(each.count)]
+        places = np.array(
+            [place + n for _, place, each in self._skipped for n in range(each.count)], np.int64
+        )
         origins = pc.fill_null(_taken(rows, places)[ORIGIN], NO_RECORD)
-        texts = [_skipped_text(name, each) for _, _, each in self._skipped]
+        texts: list[str | None] = []
+        for _, _, each in self._skipped:
+            texts += (_skipped_text(name, each), *repeat(None, each.count - 1))
         columns = [pa.array(parts, pa.int32()), origins, pa.array(texts, pa.string())]
-        return pa.Table.from_arrays(columns, names=[PART, SEQ, "message"])
+        columns.append(pa.array([True] * len(parts), pa.bool_()))
+        return pa.Table.from_arrays(columns, names=[PART, SEQ, "message", SKIPPED])
 
 
 def _taken(rows: pa.Table, places: Integers) -> pa.Table:

@@ -59,14 +59,17 @@ def run_backfill(
             show_statement(error, parsed)
             raise
         watch.check()
+    problems = tuple(item for item in produced if isinstance(item, Problem))
+    dead = starting.dead_letters_of(historical.registry, run.topology, session.properties)
     return BackfillResult(
         run.topology,
         topics,
         partition_count,
         tuple(item for item in produced if isinstance(item, Appended)),
-        tuple(item for item in produced if isinstance(item, Problem)),
+        problems,
         {topic_partition: split.end for topic_partition, split in run.splits.items()},
         planned_query.replaced,
+        dead.letters(problems),
     )
 
 

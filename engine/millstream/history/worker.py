@@ -200,7 +200,7 @@ def produced(topic: str, partition: int, count: int, content: bytes) -> Produced
         values = json.loads(content)
         for name in ("raw_key", "raw_value"):
             values[name] = None if values[name] is None else bytes.fromhex(values[name])
-        return Problem(**values)
+        return Problem(**{**values, "others": tuple(values["others"])})
     if topic == SUPERSEDED:
         return Superseded(**json.loads(content))
     batch = unpack(content)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 class Problem:
     """One row (or `count` rows) refused or changed, with where it came from.
 
-    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY, or STATE
-    for a state database that had to be replaced, COMMAND for a statement that failed when it was
-    replayed (no query, no topic). `offset` is -1 where only the number of rows is known.
+    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY,
+    PROCESSOR (for a record that a processor has failed for), or STATE for a state database that had
+    to be replaced, COMMAND for a statement that failed when it was replayed (no query, no topic).
+    `offset` is -1 where only the number of rows is known.
     """
 
     kind: str
@@ -20,6 +21,8 @@ class Problem:
     partition: int
     offset: int = -1
     count: int = 1
+    others: tuple[int, ...] = ()
+    """The offsets of further records of the partition that were skipped with it."""
     raw_key: bytes | None = None
     raw_value: bytes | None = None
     side: str = ""

@@ -59,6 +59,14 @@ PROPERTIES: tuple[Property, ...] = (
         "skips the record, undoes what was done for it, and reports it to the processing log.",
     ),
     Property(
+        "errors.dead.letter.queue.topic.name",
+        "string",
+        "",
+        "The topic that gets the records which a query skips because they cannot be decoded, have "
+        "no usable timestamp, or a processor raises an exception for them. It is created if it is "
+        "missing.",
+    ),
+    Property(
         "ksql.persistence.default.format.key",
         "string",
         "KAFKA",

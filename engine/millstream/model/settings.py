@@ -220,6 +220,10 @@ def _checked(known: Property, value: str) -> str:
     raise refusals.SETTING_VALUE(value=value, known=known.name, allowed=allowed)
 
 
+DEAD_LETTERS = "errors.dead.letter.queue.topic.name"
+"""The property with the name of a query's dead letter topic; empty: there is none."""
+
+
 def effective(properties: Mapping[str, str], name: str) -> str:
     """The value of a known property: the override, else its default."""
     return properties.get(name, _BY_NAME[name].default)

@@ -40,11 +40,13 @@ class BackfillResult:
     problems: tuple[Problem, ...]
     positions: Mapping[TopicPartition, int]
     replaced: ReplacedTable | None = None
+    letters: tuple[Appended[pa.Table], ...] = ()
+    """What goes to the dead letter topic of the query."""
 
     @property
     def size(self) -> int:
         """The approximate size of the records in bytes."""
-        return sum(record.bytes for record in self.records)
+        return sum(record.bytes for record in (*self.records, *self.letters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +92,4 @@ def first_commit(registry: QueryRegistry, query_id: str, backfill: BackfillResul
             topic = backfill.replaced.topic
             rows = list(difference(registry.log, topic, backfill.partition_count, rows, workspace))
     renamed = (replace(record, topic=names[record.topic]) for record in changes)
-    return FirstCommit(query_id, (*rows, *renamed), backfill.positions)
+    return FirstCommit(query_id, (*rows, *backfill.letters, *renamed), backfill.positions)

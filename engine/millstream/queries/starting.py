@@ -31,12 +31,13 @@ from millstream.log.log import (
 )
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
-from millstream.model.settings import effective
+from millstream.model.settings import DEAD_LETTERS, effective
 from millstream.operators.process import shortest_interval
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.plan.nodes import holds_results
+from millstream.queries.dead_letters import DeadLetters
 from millstream.queries.registry import PersistentQuery, QueryRegistry
 from millstream.queries.topic_creation import CreatedTopics, create_topics
 from millstream.queries.user_functions import calls_users_functions
@@ -156,6 +157,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             commit_interval_ms=commit_interval(record.properties),
             max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),
             idle_window_close_ms=idle_window_close(record.properties),
+            dead_letters=dead_letters_of(registry, topology, record.properties).letters,
             batches=TABLES,
         ),
     )
@@ -163,6 +165,14 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
     if paused:
         registry.runtime.pause(query_id)
     registry.queries[query_id] = PersistentQuery(registry.plans[query_id], paused)
+
+
+def dead_letters_of(
+    registry: QueryRegistry, topology: Topology, properties: Mapping[str, str]
+) -> DeadLetters:
+    """The dead letters of a query with these properties."""
+    topic = effective(properties, DEAD_LETTERS)
+    return DeadLetters(registry.log, topic, repartitions_of(topology))
 
 
 def make_topics(registry: QueryRegistry, query_id: str) -> Topology:

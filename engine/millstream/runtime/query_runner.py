@@ -301,11 +301,13 @@ class QueryRunner(Generic[Batch]):
     def _deliver(
         self, runner: SubTopologyRunner[Batch], result: RunResult[Batch], *, soon: bool
     ) -> None:
+        outputs = result.outputs
         if result.problems:
             self.metrics.problems += len(result.problems)
             self.report(self.spec.query_id, result.problems)
+            outputs += tuple(self.spec.dead_letters(result.problems))
         self.metrics.records_out += sum(output.count for output in result.outputs)
-        self.collector.deliver(result.outputs, result.kept, soon=soon)
+        self.collector.deliver(outputs, result.kept, soon=soon)
         if self.spec.transient:
             self._forget_consumed()
 
@@ -322,7 +324,8 @@ class QueryRunner(Generic[Batch]):
         if self.spec.transient:
             return self._commit_transient(now)
         prepared = self._flush()
-        return self._conclude(now, prepared, self._transact(prepared.records, prepared.positions))
+        outcome = self.collector.transact(prepared.records, prepared.positions)
+        return self._conclude(now, prepared, outcome)
 
     def _commit_transient(self, now: int) -> bool:
         self.commit_began = self.settings.stopwatch()
@@ -373,11 +376,6 @@ class QueryRunner(Generic[Batch]):
         assert self.prepared is not None
         (prepared, _), self.prepared = self.prepared, None
         self._guarded(now, lambda now: self._conclude(now, prepared, result))
-
-    def _transact(
-        self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
-        return self.collector.transact(flushed, positions)
 
     def _committed(self, now: int) -> bool:
         self.collector.settled()

@@ -74,6 +74,10 @@ def places_of(
             yield topic, channel * tasks + task
 
 
+def _no_letters(_: Sequence[Problem]) -> Sequence[Appended[Batch]]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class QuerySpec(Generic[Batch]):
     """A query to run. `executors` holds one entry for each sub-topology, in their order.
@@ -120,6 +124,8 @@ class QuerySpec(Generic[Batch]):
     `HandOver`."""
     idle_window_close_ms: int = 0
     """How long it has to be idle for its windows to close without a record; 0: they never do."""
+    dead_letters: Callable[[Sequence[Problem]], Sequence[Appended[Batch]]] = _no_letters
+    """The records to write for those that could not be processed; may read the log."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
     on_error: Callable[[Exception], None] | None = None
 

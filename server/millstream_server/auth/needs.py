@@ -14,6 +14,7 @@ from enum import Enum
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.properties import Form, read_properties
 from millstream.model.errors import StatementError
+from millstream.model.settings import DEAD_LETTERS, effective
 from millstream.plan.sinks import NewSource, sink_topic_name
 from millstream.query.extended import Written, sources_in, sources_of
 from millstream_parser import statements as s
@@ -136,6 +137,7 @@ def _needs(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
             yield from _reads(query, around)
             yield from _source(target, Operation.WRITE, around)
             yield Need(Kind.QUERY, target, Operation.CREATE)
+            yield from _dead_letters(around)
         case s.Explain(inner, query_id):
             if inner is not None:
                 yield from _needs(inner, around)
@@ -210,6 +212,7 @@ def _creates(statement: s.CreateSource | s.CreateAs, around: AccessContext) -> I
         yield from _reads(statement.query, around)
         yield Need(Kind.TOPIC, topic, Operation.WRITE)
         yield Need(Kind.QUERY, statement.name, Operation.CREATE)
+        yield from _dead_letters(around)
     else:
         topic = read_properties(statement.properties, Form.CREATE).topic or statement.name
         yield Need(Kind.TOPIC, topic, Operation.READ)
@@ -220,6 +223,15 @@ def _creates(statement: s.CreateSource | s.CreateAs, around: AccessContext) -> I
     if replaces:
         for query in around.catalog.writers(statement.name):
             yield Need(Kind.QUERY, query.id, Operation.OPERATE)
+
+
+def _dead_letters(around: AccessContext) -> Iterator[Need]:
+    """The topic that gets the records which a persistent query skips."""
+    topic = effective(around.properties, DEAD_LETTERS)
+    if topic:
+        yield Need(Kind.TOPIC, topic, Operation.WRITE)
+        if topic not in around.topics:
+            yield Need(Kind.TOPIC, topic, Operation.CREATE)
 
 
 def _reads(query: s.Query | None, around: AccessContext) -> Iterator[Need]:
