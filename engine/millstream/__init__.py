@@ -29,6 +29,7 @@ from millstream.model.errors import (
 )
 from millstream.model.listener import InternalListener
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.processors.awaiting import AsyncContext, AsyncProcessor
 from millstream.processors.batches import BatchContext, BatchProcessor
 from millstream.processors.composed import Peeked
 from millstream.processors.definition import processor
@@ -62,6 +63,8 @@ __all__ = [
     "AggregatedKTable",
     "Appender",
     "Application",
+    "AsyncContext",
+    "AsyncProcessor",
     "BatchContext",
     "BatchProcessor",
     "ConflictError",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, repeat
 from typing import Any
@@ -18,19 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.functions.function import OutputColumn
-from millstream.functions.user_values import kept_by_arrow, seen_by_user
+from millstream.executor.stored_rows import StoredTable, column_of, key_columns, values_of
+from millstream.functions.function import OutputColumn, Passing
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.physical import arrow_type, physical_names
-from millstream.model.python_values import python_values
 from millstream.model.schema import Role, Schema
-from millstream.model.types import Array, Map, SqlType, Struct
 from millstream.operators.arrival_sequence import ORIGIN
 from millstream.operators.process import DUE, STREAM_TIME, VALUE
 from millstream.operators.program import ProcessorCall, StoreTable
 from millstream.plan.nodes import Process, ProcessedStream
 from millstream.plan.processed import OFFSET
 from millstream.processors import batches
+from millstream.processors.awaiting import AsyncTask, EventLoop, together
 from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
 from millstream.processors.processor import Record
 from millstream.processors.running import (
@@ -43,16 +42,14 @@ from millstream.processors.running import (
     TaskProcessor,
     Times,
 )
-from millstream.processors.stores import StoreKind, TimePart
+from millstream.processors.stores import StoreKind
 from millstream.state.store import Session
 from millstream.state.tables import DELETED, quoted
 
 SKIPPED = "skipped"
 """A column that only the relation of skipped records has. Of several that are skipped together, the
 first one has the message."""
-_PAGE = 10_000
-"""The rows that a range reads at a time."""
-_Instance = TaskProcessor | TaskBatches
+_Instance = TaskProcessor | TaskBatches | AsyncTask
 _LOG = logging.getLogger("millstream.processors")
 
 
@@ -85,33 +82,71 @@ class Processors:
     punctuating: Punctuating | None = None
     """What the run calls by the clock of the wall."""
     _open: dict[tuple[str, int], _Instance] = field(default_factory=dict)
+    _loop: EventLoop | None = None
+    """The event loop of those that wait, while any are open."""
 
     def forget(self, part: int | None = None) -> None:
         """Give up the instances of a task, or all, because a run failed or the task leaves."""
         for name, of in [at for at in self._open if part in (None, at[1])]:
             instance = self._open.pop((name, of))
             try:
-                instance.close()
+                if isinstance(instance, AsyncTask):
+                    self._waiting.run(instance.close())
+                else:
+                    instance.close()
             except USERS_ERRORS:
                 _LOG.warning("The method close of processor %s failed", name, exc_info=True)
+        if self._loop is not None and not self._open:
+            self._loop.close()
+            self._loop = None
+
+    @property
+    def _waiting(self) -> EventLoop:
+        if self._loop is None:
+            self._loop = EventLoop()
+        return self._loop
 
     def run(self, call: ProcessorCall, rows: pa.Table) -> dict[str, pa.Table]:
         """The relations that a step makes of its source's rows. Raises ProcessingError."""
         made = _Made(call)
         given = _Given(call, rows)
-        for part, start, end in _tasks(rows):
-            with _failures(call, rows, part, start):
-                instance = self._opened(call, part)
-                match instance:
-                    case TaskProcessor():
-                        forwarded = given.records_through(instance, start, end, self.skipping)
-                    case TaskBatches():
-                        forwarded = given.batch_through(instance, start, end, self.skipping)
-            made.add(part, forwarded, start)
-            made.changed(part, instance, start)
+        if call.node.processor.passing is Passing.AWAITED:
+            self._run_awaiting(call, rows, given, made)
+        else:
+            for part, start, end in _tasks(rows):
+                with _failures(call, rows, part, start):
+                    instance = self._opened(call, part)
+                    assert not isinstance(instance, AsyncTask)
+                    forwarded = given.through(instance, start, end, skipping=self.skipping)
+                made.add(part, forwarded, start)
+                made.changed(part, instance, start)
         if call.node.processor.interval_ms and self.punctuating is not None:
             self._punctuate(call, rows, made, self.punctuating)
         return made.relations(rows)
+
+    def _run_awaiting(
+        self, call: ProcessorCall, rows: pa.Table, given: _Given, made: _Made
+    ) -> None:
+        """Run those that wait, for all tasks at the same time."""
+        opened: list[tuple[int, int, AsyncTask]] = []
+        given_records = []
+        for part, start, end in _tasks(rows):
+            with _failures(call, rows, part, start):
+                instance = self._opened(call, part)
+            assert isinstance(instance, AsyncTask)
+            opened.append((part, start, instance))
+            given_records.append(given.records(start, end))
+        running = [
+            _explained(
+                instance.run(records, keys, skipping=self.skipping),
+                _failures(call, rows, part, start),
+            )
+            for (part, start, instance), (records, keys) in zip(opened, given_records, strict=True)
+        ]
+        results = self._waiting.run(together(running))
+        for (part, start, instance), forwarded in zip(opened, results, strict=True):
+            made.add(part, [_as_batch(forwarded, call.node.processor.output)], start)
+            made.changed(part, instance, start)
 
     def _punctuate(
         self, call: ProcessorCall, rows: pa.Table, made: _Made, punctuating: Punctuating
@@ -120,8 +155,15 @@ class Processors:
         for part in punctuating.parts:
             with _failures(call, rows, part, None):
                 instance = self._opened(call, part)
-                assert isinstance(instance, TaskProcessor)
-                forwarded = instance.punctuate(punctuating.now, skipping=self.skipping)
+                match instance:
+                    case TaskProcessor():
+                        forwarded = instance.punctuate(punctuating.now, skipping=self.skipping)
+                    case AsyncTask():
+                        forwarded = self._waiting.run(
+                            instance.punctuate(punctuating.now, skipping=self.skipping)
+                        )
+                    case TaskBatches():
+                        raise TypeError("processors of batches have no schedules")
             made.add(part, [_as_batch(forwarded, call.node.processor.output)], 0)
             made.changed(part, instance, 0, remembered=False)
 
@@ -130,18 +172,22 @@ class Processors:
         if found is None:
             tables = {store.name: store for store in call.stores}
 
-            def rows(name: str, kind: StoreKind[Any]) -> _TableRows:
+            def rows(name: str, kind: StoreKind[Any]) -> StoredTable:
                 if name not in tables:
                     raise ValueError(f"store '{name}' was not there when it was registered")
-                return _TableRows(self.session, tables[name], part)
+                return StoredTable(self.session, tables[name], part)
 
             processor, times = call.node.processor, self._times(call, part)
             supplier, output = processor.supplier, processor.output
             try:
-                if processor.batches:
-                    found = TaskBatches(supplier, part, rows, output, times)
-                else:
-                    found = TaskProcessor(supplier, part, rows, Output(output), times)
+                match processor.passing:
+                    case Passing.BATCHES:
+                        found = TaskBatches(supplier, part, rows, output, times)
+                    case Passing.RECORDS:
+                        found = TaskProcessor(supplier, part, rows, Output(output), times)
+                    case Passing.AWAITED:
+                        found = AsyncTask(supplier, part, rows, Output(output), times)
+                        self._waiting.run(found.open())
             except USERS_ERRORS as error:
                 raise ProcessorError(0, "init") from error
             self._open[call.target, part] = found
@@ -183,7 +229,7 @@ class _Given:
         self._output = call.node.processor.output
         (stream, *others) = call.node.streams
         schema = stream.schema
-        if call.node.processor.batches:
+        if call.node.processor.passing is Passing.BATCHES:
             columns = _named(rows, schema)
             self._table = pa.table({**columns, batches.ROWTIME: rows[ROWTIME]}).combine_chunks()
             wanted = {column.name: columns[column.name] for column in schema.key}
@@ -193,25 +239,35 @@ class _Given:
         else:
             self._keys, self._records = _records_of_several(call.node, rows)
 
-    def records_through(
-        self, instance: TaskProcessor, start: int, end: int, skipping: bool
+    def through(
+        self, instance: TaskProcessor | TaskBatches, start: int, end: int, *, skipping: bool
     ) -> Sequence[ForwardedBatch]:
         """What a processor forwards for the next rows of its task."""
-        records = islice(self._records, end - start)
-        made = instance.run(records, self._keys[start:end], skipping=skipping)
-        return [_as_batch(made, self._output)]
+        keys = self._keys[start:end]
+        match instance:
+            case TaskProcessor():
+                records = islice(self._records, end - start)
+                made = instance.run(records, keys, skipping=skipping)
+                return [_as_batch(made, self._output)]
+            case TaskBatches():
+                (batch,) = self._table.slice(start, end - start).to_batches()
+                return instance.run(batch, keys, skipping=skipping)
 
-    def batch_through(
-        self, instance: TaskBatches, start: int, end: int, skipping: bool
-    ) -> Sequence[ForwardedBatch]:
-        """The same, as one batch."""
-        (batch,) = self._table.slice(start, end - start).to_batches()
-        return instance.run(batch, self._keys[start:end], skipping=skipping)
+    def records(self, start: int, end: int) -> tuple[list[Record], Sequence[Any]]:
+        """The next records of a task, and their keys."""
+        return list(islice(self._records, end - start)), self._keys[start:end]
+
+
+async def _explained(
+    work: Coroutine[Any, Any, Forwarded], failures: AbstractContextManager[None]
+) -> Forwarded:
+    with failures:
+        return await work
 
 
 def _as_batch(made: Forwarded, output: Sequence[OutputColumn]) -> ForwardedBatch:
     width = len(output)
-    columns = [_column(made.values[n::width], c.type) for n, c in enumerate(output)]
+    columns = [column_of(made.values[n::width], c.type) for n, c in enumerate(output)]
     times = pa.array(made.times_ms, pa.int64())
     return ForwardedBatch(tuple(columns), times, np.array(made.causes, np.int64))
 
@@ -224,7 +280,7 @@ def _named(rows: pa.Table, schema: Schema) -> dict[str, pa.ChunkedArray]:
 
 def _keys(schema: Schema, columns: Mapping[str, pa.ChunkedArray], count: int) -> list[Any]:
     """The key of each row, None if the columns have none."""
-    keys = [_values(columns[column.name]) for column in schema.key if column.name in columns]
+    keys = [values_of(columns[column.name]) for column in schema.key if column.name in columns]
     match keys:
         case []:
             return [None] * count
@@ -241,7 +297,7 @@ def _records(
     schema = stream.schema
     names = tuple(c.name for c in schema.columns if c.role is not Role.KEY and c.name != OFFSET)
     keys = _keys(schema, columns, rows.num_rows)
-    others = _rows([_values(columns[name]) for name in names], rows.num_rows)
+    others = _rows([values_of(columns[name]) for name in names], rows.num_rows)
     # The way through NumPy is several times shorter than to_pylist, for numbers without NULLs.
     numbers = (rows[ROWTIME], rows[PART], columns[OFFSET])
     places = [column.to_numpy().tolist() for column in numbers]
@@ -267,13 +323,6 @@ def _records_of_several(node: Process, rows: pa.Table) -> tuple[list[Any], Itera
 
 def _rows(columns: Sequence[list[Any]], count: int) -> Iterable[tuple[Any, ...]]:
     return zip(*columns, strict=True) if columns else repeat((), count)
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    values = python_values(column)
-    if not pa.types.is_nested(column.type):
-        return values
-    return [seen_by_user(value, column.type) for value in values]
 
 
 class _Made:
@@ -388,87 +437,8 @@ def users_traceback(error: BaseException) -> str:
 def _changes_table(store: StoreTable, changes: Sequence[tuple[int, Any, Any]]) -> pa.Table:
     columns = [
         pa.array([part for part, _, _ in changes], pa.int32()),
-        *_key_columns([key for _, key, _ in changes], store),
-        _column([value for _, _, value in changes], store.value),
+        *key_columns([key for _, key, _ in changes], store),
+        column_of([value for _, _, value in changes], store.value),
         pa.array([value is None for _, _, value in changes], pa.bool_()),
     ]
     return pa.Table.from_arrays(columns, names=[PART, *store.key_columns, VALUE, DELETED])
-
-
-def _column(values: Iterable[Any], kind: SqlType) -> pa.Array:
-    if isinstance(kind, Array | Map | Struct):
-        values = (kept_by_arrow(value, kind) for value in values)
-    return pa.array(list(values), arrow_type(kind))
-
-
-@dataclass(frozen=True, slots=True)
-class _TableRows:
-    """The `StoredRows` of a store and task."""
-
-    session: Session
-    store: StoreTable
-    part: int
-
-    def get(self, keys: Sequence[Any]) -> Mapping[Any, Any]:
-        """See `StoredRows`."""
-        store = self.store
-        wanted = pa.table(dict(zip(store.key_columns, _key_columns(keys, store), strict=True)))
-        name = f"{store.table}_keys"
-        self.session.views.show(name, wanted)
-        same = " AND ".join(f"s.{column} = k.{column}" for column in store.key_columns)
-        text = (
-            f"SELECT {', '.join(f's.{column}' for column in (*store.key_columns, VALUE))}"
-            f" FROM {quoted(store.table)} s SEMI JOIN {quoted(name)} k ON {same}"
-            f" WHERE s.{quoted(PART)} = {self.part}"
-        )
-        return dict(_pairs(self.session.views.query(text, few=len(keys) <= 1_000), store))
-
-    def range(self, start: Any, end: Any) -> Iterator[tuple[Any, Any]]:
-        """See `StoredRows`."""
-        columns = ", ".join(self.store.key_columns)
-        row = columns if len(self.store.keys) == 1 else f"({columns})"
-        past = ">="
-        marks = "?" if len(self.store.keys) == 1 else f"({', '.join('?' * len(self.store.keys))})"
-        while True:
-            bounds = [(past, start), ("<", end)]
-            given = [(operator, key) for operator, key in bounds if key is not None]
-            where = "".join(f" AND {row} {operator} {marks}" for operator, _ in given)
-            text = (
-                f"SELECT {columns}, {VALUE} FROM {quoted(self.store.table)}"
-                f" WHERE {quoted(PART)} = {self.part}{where} ORDER BY {columns} LIMIT {_PAGE}"
-            )
-            values = [part for _, key in given for part in _key_parts(key, self.store)]
-            page: pa.Table = self.session.connection.sql(text, params=values).to_arrow_table()
-            yield from _pairs(page, self.store)
-            if page.num_rows < _PAGE:
-                return
-            past, start = ">", _keys_of(page, self.store)[-1]
-
-    def before(self, time: TimePart, bound: int) -> list[Any]:
-        """See `StoredRows`."""
-        columns = ", ".join(self.store.key_columns)
-        text = (
-            f"SELECT {columns} FROM {quoted(self.store.table)}"
-            f" WHERE {quoted(PART)} = {self.part} AND {time.value} < ? ORDER BY {columns}"
-        )
-        found = self.session.connection.sql(text, params=[bound]).to_arrow_table()
-        return _keys_of(found, self.store)
-
-
-def _key_parts(key: Any, store: StoreTable) -> tuple[Any, ...]:
-    return (key,) if len(store.keys) == 1 else key
-
-
-def _key_columns(keys: Sequence[Any], store: StoreTable) -> list[pa.Array]:
-    if len(store.keys) == 1:
-        return [_column(keys, store.keys[0])]
-    return [_column([key[n] for key in keys], kind) for n, kind in enumerate(store.keys)]
-
-
-def _keys_of(table: pa.Table, store: StoreTable) -> list[Any]:
-    parts = [_values(table[column]) for column in store.key_columns]
-    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-
-
-def _pairs(table: pa.Table, store: StoreTable) -> Iterator[tuple[Any, Any]]:
-    return zip(_keys_of(table, store), _values(table[VALUE]), strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -152,12 +153,20 @@ class TableFunction:
 Function = ScalarFunction | AggregateFunction | TableFunction
 
 
+class Passing(Enum):
+    """How a processor gets its records, as EXPLAIN says it."""
+
+    RECORDS = "row by row"
+    BATCHES = "by batches"
+    AWAITED = "row by row, awaited"
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessorFunction:
     """A processor, from the rows of a stream to those of another one: PROCESS(source, 'name').
 
     `output`: the columns of its rows, in order. `supplier` makes the instance for a task.
-    `batches`: whether it gets records as batches. `interval_ms`: the shortest of its schedules by
+    `passing`: how it gets records. `interval_ms`: the shortest of its schedules by
     the clock of the wall; 0 without any.
     """
 
@@ -165,7 +174,7 @@ class ProcessorFunction:
     output: tuple[OutputColumn, ...]
     supplier: Callable[[], Any]
     stores: tuple[StoreColumns, ...]
-    batches: bool = False
+    passing: Passing = Passing.RECORDS
     interval_ms: int = 0
 
 

@@ -11,6 +11,7 @@ from millstream.functions.function import OutputColumn, ProcessorFunction
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
 from millstream.model.types import INTEGER
+from millstream.processors.awaiting import AsyncProcessor
 from millstream.processors.batches import BatchProcessor
 from millstream.processors.composed import Composition, Place, sink_columns
 from millstream.processors.definition import columns_of, function_of, not_registered
@@ -167,9 +168,10 @@ def _forwarded(part: Part) -> Iterator[tuple[tuple[str, str], Columns]]:
 def _outputs(node: ProcessorNode, children: Sequence[str]) -> dict[str, str]:
     """The text of the output for each child of a processor."""
     made = node.supplier()
-    if isinstance(made, BatchProcessor):
+    if isinstance(made, BatchProcessor | AsyncProcessor):
+        what = "is asynchronous" if isinstance(made, AsyncProcessor) else "is one of batches"
         raise StatementError(
-            f"{node.name} is a processor of batches, and those are not for topologies",
+            f"Processor {node.name} {what}, and those are not for topologies",
             hint="Register it with millstream.processor, and query FROM PROCESS(stream, 'name').",
         )
     if not isinstance(made, Processor):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from inspect import iscoroutinefunction
 from typing import Any
 
-from millstream.functions.function import OutputColumn, ProcessorFunction, StoreColumns
+from millstream.functions.function import OutputColumn, Passing, ProcessorFunction, StoreColumns
 from millstream.model.errors import StatementError
 from millstream.plan.types import sql_type
+from millstream.processors.awaiting import AsyncProcessor, AsyncTask, EventLoop
 from millstream.processors.batches import BatchProcessor, TaskBatches
 from millstream.processors.nodes import NAME
 from millstream.processors.processor import Processor
@@ -15,11 +18,12 @@ from millstream.processors.running import USERS_ERRORS, Output, TaskProcessor, T
 from millstream.processors.stores import StoreKind, TimePart
 from millstream_parser import parse, statements
 
+AnyProcessor = Processor | BatchProcessor | AsyncProcessor
 _ROLES = (statements.ColumnRole.KEY, statements.ColumnRole.VALUE)
 
 
 def processor(
-    supplier: Callable[[], Processor | BatchProcessor], *, name: str | None = None
+    supplier: Callable[[], AnyProcessor], *, name: str | None = None
 ) -> ProcessorFunction:
     """A processor for statements: `PROCESS(source, 'name')`.
 
@@ -33,9 +37,10 @@ def processor(
         raise StatementError(f"{called!r} cannot be the name of a processor", hint="Give a name.")
     try:
         instance = supplier()
-        if not isinstance(instance, Processor | BatchProcessor):
+        if not isinstance(instance, AnyProcessor):
             raise TypeError(
-                f"{type(instance).__name__} is no millstream.Processor and no BatchProcessor"
+                f"{type(instance).__name__} is no millstream.Processor, BatchProcessor or"
+                " AsyncProcessor"
             )
         if not isinstance(instance.output, str):
             raise TypeError("its output is for several children: it needs a Topology")
@@ -46,15 +51,28 @@ def processor(
 
 def function_of(
     name: str,
-    supplier: Callable[[], Processor | BatchProcessor],
-    instance: Processor | BatchProcessor,
+    supplier: Callable[[], AnyProcessor],
+    instance: AnyProcessor,
     output: tuple[OutputColumn, ...],
 ) -> ProcessorFunction:
     """The entry of the catalogue. Initialises the instance, to learn its stores; raises whatever
     that does."""
     stores, interval_ms = _declared(instance, output)
-    batches = isinstance(instance, BatchProcessor)
-    return ProcessorFunction(name.upper(), output, supplier, stores, batches, interval_ms)
+    return ProcessorFunction(
+        name.upper(), output, supplier, stores, _passing(instance), interval_ms
+    )
+
+
+def _passing(instance: AnyProcessor) -> Passing:
+    match instance:
+        case Processor():
+            if iscoroutinefunction(instance.process):
+                raise TypeError("its process is async: derive it from millstream.AsyncProcessor")
+            return Passing.RECORDS
+        case BatchProcessor():
+            return Passing.BATCHES
+        case AsyncProcessor():
+            return Passing.AWAITED
 
 
 def not_registered(name: str, error: BaseException) -> StatementError:
@@ -87,7 +105,7 @@ def columns_of(output: str) -> tuple[OutputColumn, ...]:
 
 
 def _declared(
-    instance: Processor | BatchProcessor, output: Sequence[OutputColumn]
+    instance: AnyProcessor, output: Sequence[OutputColumn]
 ) -> tuple[tuple[StoreColumns, ...], int]:
     """The stores that an instance declares, and the shortest interval by the clock of the wall."""
     kinds: dict[str, StoreKind[Any]] = {}
@@ -101,11 +119,18 @@ def _declared(
         kinds[name] = kind
         return NoRows()
 
-    if isinstance(instance, BatchProcessor):
-        TaskBatches(lambda: instance, 0, declared, output, Times())
-    else:
-        made = TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
-        intervals += (each.interval_ms for each in made.context.wall_schedules)
+    match instance:
+        case BatchProcessor():
+            TaskBatches(lambda: instance, 0, declared, output, Times())
+        case Processor():
+            made = TaskProcessor(lambda: instance, 0, declared, Output(output), Times())
+            intervals += (each.interval_ms for each in made.context.wall_schedules)
+        case AsyncProcessor():
+            awaited = AsyncTask(lambda: instance, 0, declared, Output(output), Times())
+            with closing(EventLoop()) as loop:
+                loop.run(awaited.open())
+                loop.run(awaited.close())
+            intervals += (each.interval_ms for each in awaited.context.wall_schedules)
     stores = (StoreColumns(name, kind.key_types, kind.value_type) for name, kind in kinds.items())
     return tuple(stores), min(intervals, default=0)
 

@@ -12,7 +12,6 @@ from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
 from millstream.processors.processor import (
     Processor,
-    Punctuate,
     Record,
     TimeKind,
 )
@@ -34,6 +33,18 @@ class Forwarded:
     values: list[Any] = field(default_factory=list)
     times_ms: list[int] = field(default_factory=list)
     causes: list[int] = field(default_factory=list)
+
+    def add(self, row: Sequence[Any], at_ms: int, cause: int) -> None:
+        """Add a row."""
+        self.values.extend(row)
+        self.times_ms.append(at_ms)
+        self.causes.append(cause)
+
+    def extend(self, others: Forwarded) -> None:
+        """Add the rows of others."""
+        self.values.extend(others.values)
+        self.times_ms.extend(others.times_ms)
+        self.causes.extend(others.causes)
 
     def cut(self, rows: int) -> None:
         """Remove all rows but the first ones."""
@@ -85,7 +96,7 @@ class RunningSchedule:
     clock."""
 
     interval_ms: int
-    punctuate: Punctuate
+    punctuate: Callable[[dt.datetime], object]
     due_ms: int | None = None
     cancelled: bool = False
 
@@ -166,7 +177,7 @@ class Context:
         return self.stores.add(name, kind)
 
     def schedule(
-        self, interval: dt.timedelta, kind: TimeKind, punctuate: Punctuate
+        self, interval: dt.timedelta, kind: TimeKind, punctuate: Callable[[dt.datetime], object]
     ) -> RunningSchedule:
         """See `ProcessorContext`."""
         if self.stores.declared:
@@ -197,21 +208,24 @@ class Context:
     def time_of(self, timestamp: dt.datetime | None) -> int:
         """The time of a row that is forwarded now, in ms. Raises RuntimeError where nothing can be
         forwarded, ValueError for a time that no row can have."""
-        if self.now_ms == BEFORE:
-            raise RuntimeError("forward is for process and for schedules, not for init and close")
-        at = self.now_ms if timestamp is None else as_ms(timestamp)
-        if not 0 <= at <= LATEST:
-            raise ValueError(f"a row cannot have the time {timestamp}, before 1970 or far away")
-        return at
+        return row_time(self.now_ms, timestamp)
 
     def emit(self, row: Sequence[Any], at_ms: int) -> None:
         """Add a row to the output."""
-        self.forwarded.values.extend(row)
-        self.forwarded.times_ms.append(at_ms)
-        self.forwarded.causes.append(self.cause)
+        self.forwarded.add(row, at_ms, self.cause)
 
 
-_Call = Callable[[str, Callable[[Any], None], Any], None]
+def row_time(now_ms: int, timestamp: dt.datetime | None) -> int:
+    """See `Context.time_of`."""
+    if now_ms == BEFORE:
+        raise RuntimeError("forward is for process and for schedules, not for init and close")
+    at = now_ms if timestamp is None else as_ms(timestamp)
+    if not 0 <= at <= LATEST:
+        raise ValueError(f"a row cannot have the time {timestamp}, before 1970 or far away")
+    return at
+
+
+_Call = Callable[[str, Callable[[Any], object], Any], None]
 
 
 class TaskProcessor:
@@ -236,20 +250,13 @@ class TaskProcessor:
         self.processor = supplier()
         self.processor.init(self.context)
         self.stores.declared = True
-        for schedule, due in zip(self.context.schedules, times.due_ms, strict=False):
-            schedule.due_ms = due
-        if times.stream_ms != BEFORE:
-            # A schedule that `init` makes since lately begins where the task is.
-            for schedule in self.context.schedules[len(times.due_ms) :]:
-                schedule.begin(times.stream_ms)
-        self._next = self._earliest()
+        begin_all(self.context.schedules, times)
+        self._next = earliest(self.context.schedules)
 
     @property
     def times(self) -> Times:
         """What has to be remembered."""
-        if self.context.stream_ms == BEFORE:
-            return Times()
-        return Times(self.context.stream_ms, tuple(map(_due, self.context.schedules)))
+        return remembered(self.context)
 
     def run(
         self, records: Iterable[Record], keys: Sequence[Any], *, skipping: bool = False
@@ -295,13 +302,13 @@ class TaskProcessor:
         forwarded, context.forwarded = context.forwarded, Forwarded()
         return forwarded
 
-    def _failing(self, method: str, function: Callable[[Any], None], argument: Any) -> None:
+    def _failing(self, method: str, function: Callable[[Any], object], argument: Any) -> None:
         try:
             function(argument)
         except USERS_ERRORS as error:
             raise ProcessorError(self.context.cause, method) from error
 
-    def _skipping(self, method: str, function: Callable[[Any], None], argument: Any) -> None:
+    def _skipping(self, method: str, function: Callable[[Any], object], argument: Any) -> None:
         forwarded = len(self.context.forwarded.times_ms)
         self.stores.mark()
         try:
@@ -324,20 +331,43 @@ class TaskProcessor:
         if before == BEFORE:
             for schedule in self.context.schedules:
                 schedule.begin(now)
-            self._next = self._earliest()
+            self._next = earliest(self.context.schedules)
         if now >= self._next:
             _call_due(self.context.schedules, now, call)
-            self._next = self._earliest()
+            self._next = earliest(self.context.schedules)
 
-    def _earliest(self) -> int:
-        return min(map(_due, self.context.schedules), default=_NEVER)
+
+def begin_all(schedules: Sequence[RunningSchedule], times: Times) -> None:
+    """Have schedules go on where a task is."""
+    for schedule, due in zip(schedules, times.due_ms, strict=False):
+        schedule.due_ms = due
+    if times.stream_ms != BEFORE:
+        # A schedule that `init` makes since lately begins where the task is.
+        for schedule in schedules[len(times.due_ms) :]:
+            schedule.begin(times.stream_ms)
+
+
+def remembered(context: Context) -> Times:
+    """What a task has to remember of time."""
+    if context.stream_ms == BEFORE:
+        return Times()
+    return Times(context.stream_ms, tuple(map(_due, context.schedules)))
+
+
+def earliest(schedules: Sequence[RunningSchedule]) -> int:
+    """When the first one is due."""
+    return min(map(_due, schedules), default=_NEVER)
+
+
+def next_due(schedules: Sequence[RunningSchedule], now: int) -> RunningSchedule | None:
+    """The next one to call of those that are due: those due first come first, and those of one time
+    in the order in which they were made."""
+    due = [schedule for schedule in schedules if _due(schedule) <= now]
+    return min(due, key=_due, default=None)
 
 
 def _call_due(schedules: Sequence[RunningSchedule], now: int, call: _Call) -> None:
-    """Call the schedules that are due: those due first come first, and those of one time in the
-    order in which they were made."""
-    while due := [schedule for schedule in schedules if _due(schedule) <= now]:
-        schedule = min(due, key=_due)
+    while (schedule := next_due(schedules, now)) is not None:
         call("punctuate", schedule.punctuate, as_time(now))
         schedule.passed(now)
 

@@ -6,7 +6,7 @@ written to the table at the end of each run, so a run that fails has changed not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -114,6 +114,10 @@ class StoredRows(Protocol):
         """The keys of the rows whose time is before a bound, in order."""
 
 
+Noted = tuple[Any, bool]
+"""What was kept of a key, and whether it had been changed by this run before."""
+
+
 class _Gone:
     """In the place of a value: the key is not there."""
 
@@ -141,9 +145,8 @@ class Store:
         self._changed: dict[Any, None] = {}
         """The keys changed by this run, in the order of their first change."""
         self._expected: Sequence[Any] = ()
-        self._undo: dict[Any, tuple[Any, bool]] | None = None
-        """Since `mark`: what was kept of each key that was changed, and whether it had been changed
-        by this run before."""
+        self._undo: MutableMapping[Any, Noted] | None = None
+        """What was there of each key that was changed since `mark`."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key; `default` if it is not there."""
@@ -241,20 +244,23 @@ class Store:
             self._kept[key] = _GONE
             self._changed[key] = None
 
-    def mark(self) -> None:
-        """What is changed from now on, `undo` takes back."""
-        self._undo = {}
+    def mark(self, undo: MutableMapping[Any, Noted]) -> None:
+        """Note from now on what was there before each change."""
+        self._undo = undo
 
     def undo(self) -> None:
         """Take back what was changed since `mark`."""
-        for key, (kept, changed) in (self._undo or {}).items():
+        self._take_back(self._undo or {})
+        self._undo = {}
+
+    def _take_back(self, noted: Mapping[Any, Noted]) -> None:
+        for key, (kept, changed) in noted.items():
             if kept is None:
                 del self._kept[key]
             else:
                 self._kept[key] = kept
             if not changed:
                 del self._changed[key]
-        self._undo = {}
 
     def changes(self) -> list[tuple[Any, Any]]:
         """The changed keys with their values, None for removed ones. The caller writes them; a new
@@ -340,15 +346,20 @@ class TaskStores:
         for store in self.purging:
             store.purge()
 
-    def mark(self) -> None:
-        """See `Store.mark`."""
-        for store in self.named.values():
-            store.mark()
+    def mark(self, journal: Callable[[str], MutableMapping[Any, Noted]] | None = None) -> None:
+        """See `Store.mark`. `journal`: where the changes of the store of a name are noted."""
+        for name, store in self.named.items():
+            store.mark({} if journal is None else journal(name))
 
     def undo(self) -> None:
         """See `Store.undo`."""
         for store in self.named.values():
             store.undo()
+
+    def take_back(self, noted: Mapping[str, Mapping[Any, Noted]]) -> None:
+        """Take changes back that a journal has noted, by the names of the stores."""
+        for name, changes in noted.items():
+            self.named[name]._take_back(changes)
 
     def expect(self, keys: Sequence[Any]) -> None:
         """See `Store.expect`."""

@@ -23,7 +23,6 @@ from typing import Generic
 
 from millstream.log.identity import cause, check_seen, check_topics
 from millstream.log.log import (
-    Appended,
     Batch,
     DirectReader,
     Log,

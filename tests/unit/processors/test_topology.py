@@ -177,7 +177,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a processor of batches": (
         lambda: whole().replace_processor("p", Whole).parts("x"),  # type: ignore[arg-type]
-        "p is a processor of batches",
+        "Processor p is one of batches, and those are not for topologies",
     ),
     "another object": (
         lambda: whole().replace_processor("p", dict).parts("x"),  # type: ignore[arg-type]
