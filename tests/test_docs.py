@@ -162,7 +162,7 @@ def test_the_methods_of_chains_are_documented() -> None:
 
 def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
     page = (DOCS / "processors.md").read_text(encoding="utf-8")
-    code, batches = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, batches, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (printed,) = re.findall(r"```\n(\[.*?)```", page, re.DOTALL)
     out = io.StringIO()
     names: dict[str, Any] = {}
@@ -173,8 +173,10 @@ def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
         compile(f"import numpy as np\nimport pyarrow as pa\n{batches}", "processors.md", "exec"),
         names,
     )
+    exec(compile(f"import httpx\n{waiting}", "processors.md", "exec"), names)
     with names["db"] as db:
         db.register(millstream.processor(names["Scored"]))
+        db.register(millstream.processor(names["Located"]))
         db.execute("""
             CREATE STREAM payments (id BIGINT KEY, amount DOUBLE)
               WITH (KAFKA_TOPIC='payments', PARTITIONS=1, VALUE_FORMAT='JSON');

@@ -22,6 +22,7 @@ PRINTED = {
         "{'orders': 2.0, 'total': 19.5} 404\n"
         'data: {"customer": "ann", "total": 12.5}\n'
     ),
+    "enrichment": "Bern: 100\nGraz: 100\nLyon: 100\n",
     "scoring": "2970 visitors are not likely to buy\n7030 visitors are likely to buy\n",
 }
 

@@ -13,6 +13,7 @@ from tests.examples.test_examples import PRINTED
 TOPICS = (
     *("topic-source", "topic-sink", "payments", "readings", "owners", "visits"),
     *("lines", "words", "counts"),
+    *("deliveries", "LOCATED", "PER_CITY"),
     *("ALERTS", "SUSPICIONS", "SUSPICIOUS", "SCORES", "BUYERS"),
 )
 """What the run before may have left."""

@@ -7,7 +7,7 @@ that order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -23,6 +23,7 @@ from millstream.executor.decode import Decoder, decode_spec, in_order
 from millstream.executor.execution import Ready, ready
 from millstream.executor.groups import OneThread, TaskGroups, Workers
 from millstream.executor.problems import PROCESSOR, refuse_fatal, stopped
+from millstream.executor.sending import TopicPartitions, appended
 from millstream.executor.source_reader import Sharing, SourceReader
 from millstream.executor.task_group import GroupSpec, TaskGroup
 from millstream.formats.codec import EncodeSpec
@@ -76,7 +77,8 @@ class DuckDBExecutor:
     move always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
     records, unless they are sent together: no task reads them before the commit then. `sharing`:
     decode together with other queries that read the same records. `workers`: threads that may help,
-    if the tasks are divided by the `grouping`; None: they never are.
+    if the tasks are divided by the `grouping`; None: they never are. `topic_partitions`: of the
+    topics that processors send to; None: they cannot.
     """
 
     def __init__(
@@ -99,7 +101,9 @@ class DuckDBExecutor:
         sharing: Sharing | None = None,
         workers: Workers | None = None,
         grouping: Grouping | None = None,
+        topic_partitions: TopicPartitions | None = None,
     ) -> None:
+        self._topic_partitions = topic_partitions
         self._by_arrival = by_arrival
         self._moments = moments or by_arrival
         self._held = held
@@ -208,8 +212,23 @@ class DuckDBExecutor:
             raise stopped(error, self._sub) from error
         told = (*problems, *chain.from_iterable(one.problems for one in made))
         first = min(taken[0].first, *(one.first for one in made))
-        closed = any(one.closed for one in made)
-        return replace(whole, outputs=outputs, problems=told, first=first, kept=kept, closed=closed)
+        sent, commits = self._sent([group for group, _ in work])
+        return replace(
+            whole,
+            outputs=(*outputs, *sent),
+            problems=told,
+            first=first,
+            kept=kept,
+            closed=any(one.closed for one in made),
+            commits=commits,
+        )
+
+    def _sent(self, groups: Iterable[TaskGroup]) -> tuple[tuple[Appended[pa.Table], ...], bool]:
+        """What processors have sent in the run, and whether one has asked for a commit."""
+        taken = [group.take_sent() for group in groups]
+        sent = chain.from_iterable(some for some, _ in taken)
+        commits = any(commits for _, commits in taken)
+        return appended(sent, self._topic_partitions), commits
 
     def _close_windows(
         self,

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from millstream.executor.stored_rows import StoredTable, column_of, key_columns, values_of
 from millstream.functions.function import OutputColumn, Passing
-from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Role, Schema
 from millstream.operators.arrival_sequence import ORIGIN
@@ -42,6 +42,7 @@ from millstream.processors.running import (
     TaskProcessor,
     Times,
 )
+from millstream.processors.sending import Header, Sent
 from millstream.processors.stores import StoreKind
 from millstream.state.store import Session
 from millstream.state.tables import DELETED, quoted
@@ -77,16 +78,22 @@ class Processors:
     """The instances of some tasks, by the program's relation and the partition."""
 
     session: Session
+    subtopology: int = 0
     skipping: bool = False
     """Whether records for which user code fails are skipped, instead of a query that stops."""
     punctuating: Punctuating | None = None
     """What the run calls by the clock of the wall."""
     _open: dict[tuple[str, int], _Instance] = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
+    """What was sent since the caller has taken it."""
+    commits: bool = False
+    """Whether a commit was asked for since the caller has reset this."""
     _loop: EventLoop | None = None
     """The event loop of those that wait, while any are open."""
 
     def forget(self, part: int | None = None) -> None:
         """Give up the instances of a task, or all, because a run failed or the task leaves."""
+        self.sent, self.commits = [], False
         for name, of in [at for at in self._open if part in (None, at[1])]:
             instance = self._open.pop((name, of))
             try:
@@ -119,10 +126,20 @@ class Processors:
                     assert not isinstance(instance, AsyncTask)
                     forwarded = given.through(instance, start, end, skipping=self.skipping)
                 made.add(part, forwarded, start)
-                made.changed(part, instance, start)
+                self._note(made, part, instance, start)
         if call.node.processor.interval_ms and self.punctuating is not None:
             self._punctuate(call, rows, made, self.punctuating)
         return made.relations(rows)
+
+    def _note(
+        self, made: _Made, part: int, instance: _Instance, start: int, *, remembered: bool = True
+    ) -> None:
+        """What a task has done in the run, besides the rows that it has made."""
+        made.changed(part, instance, start, remembered=remembered)
+        context = instance.context
+        self.sent += context.sent
+        self.commits |= context.commits
+        context.sent, context.commits = [], False
 
     def _run_awaiting(
         self, call: ProcessorCall, rows: pa.Table, given: _Given, made: _Made
@@ -146,7 +163,7 @@ class Processors:
         results = self._waiting.run(together(running))
         for (part, start, instance), forwarded in zip(opened, results, strict=True):
             made.add(part, [_as_batch(forwarded, call.node.processor.output)], start)
-            made.changed(part, instance, start)
+            self._note(made, part, instance, start)
 
     def _punctuate(
         self, call: ProcessorCall, rows: pa.Table, made: _Made, punctuating: Punctuating
@@ -165,7 +182,7 @@ class Processors:
                     case TaskBatches():
                         raise TypeError("processors of batches have no schedules")
             made.add(part, [_as_batch(forwarded, call.node.processor.output)], 0)
-            made.changed(part, instance, 0, remembered=False)
+            self._note(made, part, instance, 0, remembered=False)
 
     def _opened(self, call: ProcessorCall, part: int) -> _Instance:
         found = self._open.get((call.target, part))
@@ -178,15 +195,15 @@ class Processors:
                 return StoredTable(self.session, tables[name], part)
 
             processor, times = call.node.processor, self._times(call, part)
-            supplier, output = processor.supplier, processor.output
+            supplier, output, sub = processor.supplier, processor.output, self.subtopology
             try:
                 match processor.passing:
                     case Passing.BATCHES:
-                        found = TaskBatches(supplier, part, rows, output, times)
+                        found = TaskBatches(supplier, part, rows, output, times, sub)
                     case Passing.RECORDS:
-                        found = TaskProcessor(supplier, part, rows, Output(output), times)
+                        found = TaskProcessor(supplier, part, rows, Output(output), times, sub)
                     case Passing.AWAITED:
-                        found = AsyncTask(supplier, part, rows, Output(output), times)
+                        found = AsyncTask(supplier, part, rows, Output(output), times, sub)
                         self._waiting.run(found.open())
             except USERS_ERRORS as error:
                 raise ProcessorError(0, "init") from error
@@ -301,10 +318,23 @@ def _records(
     # The way through NumPy is several times shorter than to_pylist, for numbers without NULLs.
     numbers = (rows[ROWTIME], rows[PART], columns[OFFSET])
     places = [column.to_numpy().tolist() for column in numbers]
+    source, topic = stream.name, stream.topic
     return keys, (
-        Record(key, dict(zip(names, row, strict=True)), time, part, stream.name, stream.topic, at)
-        for key, row, time, part, at in zip(keys, others, *places, strict=True)
+        Record(key, dict(zip(names, row, strict=True)), time, part, source, topic, at, headers)
+        for key, row, time, part, at, headers in zip(
+            keys, others, *places, _headers(rows), strict=True
+        )
     )
+
+
+def _headers(rows: pa.Table) -> Iterable[Sequence[Header]]:
+    """The headers of each row; they are among the columns only where a record has some."""
+    if HEADERS not in rows.column_names:
+        return repeat((), rows.num_rows)
+    return [
+        tuple((each["key"], each["value"]) for each in listed or ())
+        for listed in rows[HEADERS].to_pylist()
+    ]
 
 
 def _records_of_several(node: Process, rows: pa.Table) -> tuple[list[Any], Iterator[Record]]:

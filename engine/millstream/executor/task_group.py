@@ -27,6 +27,7 @@ from millstream.executor.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
 from millstream.model.problem import Problem
 from millstream.operators.program import Program
+from millstream.processors.sending import Sent
 from millstream.runtime.ports import Snapshots
 from millstream.state.store import Store
 from millstream.topology.topology import SubTopology
@@ -66,7 +67,7 @@ class TaskGroup:
         """For how many runs the exact program is still chosen at once."""
         self.pending: list[pa.Table] = []
         """Changes of a cached table, by run."""
-        self._processors = Processors(self.session, spec.skipping)
+        self._processors = Processors(self.session, spec.sub.index, spec.skipping)
         self._upkeep = Upkeep(self.session, spec.program.upkeep)
         self._compaction = Compaction(self.session, spec.pace)
         self._marks = ChannelWatermarks(self.session)
@@ -190,6 +191,13 @@ class TaskGroup:
         for name, rows in written:
             self._written.setdefault(name, []).append(rows)
         return output_of(relations), (*problems, *late_rows(relations, chosen.program.late, sub))
+
+    def take_sent(self) -> tuple[list[Sent], bool]:
+        """What processors have sent since the last call, and whether one has asked for a commit."""
+        processors = self._processors
+        taken = processors.sent, processors.commits
+        processors.sent, processors.commits = [], False
+        return taken
 
     @property
     def changes(self) -> int:

@@ -41,6 +41,7 @@ from millstream.processors.running import (
     remembered,
     row_time,
 )
+from millstream.processors.sending import Header, Sent
 from millstream.processors.stores import Noted, Opened, StoredRows, StoreKind, TaskStores
 from millstream.processors.times import as_time, length_ms
 
@@ -75,6 +76,25 @@ class AsyncContext(Protocol):
         self, key: Any, value: Mapping[str, Any], *, timestamp: dt.datetime | None = None
     ) -> None:
         """Emit a row of the output."""
+
+    @property
+    def task_id(self) -> str:
+        """See `ProcessorContext`."""
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | str | None,
+        value: bytes | str | None,
+        *,
+        timestamp: dt.datetime | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+    ) -> None:
+        """Write a record to a topic."""
+
+    def commit(self) -> None:
+        """Ask for a commit soon."""
 
 
 class AsyncProcessor:
@@ -128,6 +148,7 @@ class _Call:
     forwarded: Forwarded = field(default_factory=Forwarded)
     undo: dict[str, dict[Any, Noted]] = field(default_factory=dict)
     """What it has changed in each store."""
+    sent: list[Sent] = field(default_factory=list)
     over: bool = False
 
 
@@ -156,6 +177,11 @@ class _Context(Context):
         """See `Context`."""
         call = _CALL.get()
         call.forwarded.add(row, at_ms, call.place)
+
+    @property
+    def sending(self) -> list[Sent]:
+        """See `Context`."""
+        return _CALL.get().sent
 
 
 class _Journal(MutableMapping[Any, Noted]):
@@ -194,12 +220,13 @@ class AsyncTask:
         rows: Callable[[str, StoreKind[Any]], StoredRows],
         output: Output,
         times: Times,
+        subtopology: int = 0,
     ) -> None:
         """See `TaskProcessor`."""
         self.stores = TaskStores(rows)
         self.skipped: list[Skipped] = []
         """See `TaskProcessor`."""
-        self.context = _Context(partition, output, self.stores)
+        self.context = _Context(partition, output, self.stores, subtopology=subtopology)
         self.context.stream_ms = times.stream_ms
         self.stores.now = lambda: self.context.stream_ms
         self.processor = supplier()
@@ -271,6 +298,7 @@ class AsyncTask:
         whole = Forwarded()
         for call in calls:
             whole.extend(call.forwarded)
+            self.context.sent += call.sent
         return whole
 
     def _is_due(self, before: int, now: int) -> bool:
@@ -351,9 +379,8 @@ class AsyncTask:
     def _failed(self, call: _Call, method: str, error: BaseException) -> None:
         if not self._skipping:
             raise ProcessorError(call.place, method) from error
-        for name, noted in call.undo.items():
-            self.stores.named[name].take_back(noted)
-        call.forwarded = Forwarded()
+        self.stores.take_back(call.undo)
+        call.forwarded, call.sent = Forwarded(), []
         self.skipped.append(Skipped(call.place, method, error))
 
 

@@ -16,6 +16,7 @@ from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
 from millstream.processors.running import BEFORE, USERS_ERRORS, ProcessorError, Skipped, Times
+from millstream.processors.sending import Sent
 from millstream.processors.stores import Opened, StoredRows, StoreKind, TaskStores
 from millstream.processors.times import as_time
 
@@ -42,6 +43,13 @@ class BatchContext(Protocol):
         output's without loss; a column that is not there is NULL. With the column ROWTIME
         (milliseconds) there may be any number of rows. Without it there are as many as in the batch
         that is processed, and each has the time of the record in its place."""
+
+    @property
+    def task_id(self) -> str:
+        """See `ProcessorContext.task_id`."""
+
+    def commit(self) -> None:
+        """See `ProcessorContext.commit`."""
 
 
 class BatchProcessor:
@@ -97,6 +105,18 @@ class _Context:
     times: pa.Array | None = None
     """Those of the records that are processed."""
     forwarded: list[ForwardedBatch] = field(default_factory=list)
+    subtopology: int = 0
+    commits: bool = False
+    sent: list[Sent] = field(default_factory=list)
+
+    @property
+    def task_id(self) -> str:
+        """See `BatchContext`."""
+        return f"{self.subtopology}_{self.partition}"
+
+    def commit(self) -> None:
+        """See `BatchContext`."""
+        self.commits = True
 
     @property
     def stream_time(self) -> dt.datetime | None:
@@ -148,28 +168,31 @@ class TaskBatches:
         rows: Callable[[str, StoreKind[Any]], StoredRows],
         output: Sequence[OutputColumn],
         times: Times,
+        subtopology: int = 0,
     ) -> None:
         """See `TaskProcessor`."""
         self.stores = TaskStores(rows)
         self.skipped: list[Skipped] = []
         """See `TaskProcessor`."""
-        self._context = _Context(partition, output, self.stores, times.stream_ms)
-        self.stores.now = lambda: self._context.stream_ms
+        self.context = _Context(
+            partition, output, self.stores, times.stream_ms, subtopology=subtopology
+        )
+        self.stores.now = lambda: self.context.stream_ms
         self.processor = supplier()
-        self.processor.init(self._context)
+        self.processor.init(self.context)
         self.stores.declared = True
 
     @property
     def times(self) -> Times:
         """What has to be remembered."""
-        return Times(self._context.stream_ms)
+        return Times(self.context.stream_ms)
 
     def run(
         self, batch: pa.RecordBatch, keys: Sequence[Any], *, skipping: bool = False
     ) -> list[ForwardedBatch]:
         """Process a batch with these keys; the rows that were forwarded. Raises ProcessorError, or
         skips all records; see `TaskProcessor.run`."""
-        context = self._context
+        context = self.context
         self.stores.expect(keys)
         context.times = batch[ROWTIME]
         context.stream_ms = max(context.stream_ms, pc.max(context.times).as_py())

@@ -26,6 +26,7 @@ from millstream.processors.processor import (
     TimeKind,
 )
 from millstream.processors.running import USERS_ERRORS, Context, Output
+from millstream.processors.sending import Header
 from millstream.processors.stores import StoreKind
 
 PEEKED = 100
@@ -176,7 +177,16 @@ class _RunningSource:
         for node in self.nodes:
             own = _copied(value)
             node.process(
-                Record(key, own, at_ms, record.partition, self.name, record.topic, record.offset)
+                Record(
+                    key,
+                    own,
+                    at_ms,
+                    record.partition,
+                    self.name,
+                    record.topic,
+                    record.offset,
+                    record.headers,
+                )
             )
         for edge in self.sinks.values():
             edge.send(key, value, at_ms)
@@ -270,9 +280,33 @@ class _NodeContext:
         return self._outer.partition
 
     @property
+    def task_id(self) -> str:
+        """See `ProcessorContext`."""
+        return self._outer.task_id
+
+    @property
     def stream_time(self) -> dt.datetime | None:
         """See `ProcessorContext`."""
         return self._outer.stream_time
+
+    def commit(self) -> None:
+        """See `ProcessorContext`."""
+        self._outer.commit()
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | str | None,
+        value: bytes | str | None,
+        *,
+        timestamp: dt.datetime | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+    ) -> None:
+        """See `ProcessorContext`."""
+        self._outer.send(
+            topic, key, value, timestamp=timestamp, headers=headers, partition=partition
+        )
 
     def store(self, name: str, kind: StoreKind[Any] | None = None) -> Any:
         """See `ProcessorContext`."""

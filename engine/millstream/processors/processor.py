@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, overload
 
@@ -15,7 +15,16 @@ class Record:
     """One record of the input. `key`: the value of the key column, a tuple of several, or None;
     `value`: the other columns by name."""
 
-    __slots__ = ("key", "offset", "partition", "source", "timestamp_ms", "topic", "value")
+    __slots__ = (
+        "headers",
+        "key",
+        "offset",
+        "partition",
+        "source",
+        "timestamp_ms",
+        "topic",
+        "value",
+    )
 
     def __init__(
         self,
@@ -26,6 +35,7 @@ class Record:
         source: str = "",
         topic: str = "",
         offset: int = -1,
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         self.key = key
         self.value = value
@@ -39,6 +49,9 @@ class Record:
         """The topic from which it was read; empty if a processor has made it."""
         self.offset = offset
         """Its offset there; -1 if a processor has made it."""
+        self.headers = headers
+        """Its headers. What is forwarded for it has them too, unless a processor of a `Topology`
+        stands between."""
 
     @property
     def timestamp(self) -> dt.datetime:
@@ -77,6 +90,10 @@ class ProcessorContext(Protocol):
         """The partition of the task."""
 
     @property
+    def task_id(self) -> str:
+        """The sub-topology and the partition of the task, such as 0_3."""
+
+    @property
     def stream_time(self) -> dt.datetime | None:
         """The greatest event time of the task's records; None before the first one."""
 
@@ -110,6 +127,24 @@ class ProcessorContext(Protocol):
         """Emit a row of the output: key and value as in `Record`; a column that is not in `value`
         is NULL. `timestamp`: by default that of the record, or the time of the schedule. `to`: in a
         `Topology` the child that gets it, by default all of them."""
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | str | None,
+        value: bytes | str | None,
+        *,
+        timestamp: dt.datetime | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+    ) -> None:
+        """Write a record to a topic that exists, as bytes or text: for topics whose names are known
+        only now, and records of other formats. It is committed together with what is forwarded.
+        Without a `partition` its key decides. Back-fills cannot send."""
+
+    def commit(self) -> None:
+        """Ask for a commit soon, before `commit.interval.ms` is over. Whether and when there is one
+        never changes any result."""
 
 
 class Processor:

@@ -15,6 +15,7 @@ from millstream.processors.processor import (
     Record,
     TimeKind,
 )
+from millstream.processors.sending import Header, Sent, as_sent
 from millstream.processors.stores import StoredRows, StoreKind, TaskStores
 from millstream.processors.times import as_ms, as_time, length_ms
 from millstream.processors.values import accept
@@ -164,6 +165,15 @@ class Context:
     now_ms: int = BEFORE
     """The time of what is forwarded without one."""
     cause: int = 0
+    subtopology: int = 0
+    sent: list[Sent] = field(default_factory=list)
+    commits: bool = False
+    """Whether a commit was asked for; the caller resets it."""
+
+    @property
+    def task_id(self) -> str:
+        """See `ProcessorContext`."""
+        return f"{self.subtopology}_{self.partition}"
 
     @property
     def stream_time(self) -> dt.datetime | None:
@@ -205,6 +215,29 @@ class Context:
             )
         self.emit(self.output.row(key, value), at_ms)
 
+    def send(
+        self,
+        topic: str,
+        key: bytes | str | None,
+        value: bytes | str | None,
+        *,
+        timestamp: dt.datetime | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+    ) -> None:
+        """See `ProcessorContext`."""
+        at_ms = self.time_of(timestamp)
+        self.sending.append(as_sent(topic, key, value, at_ms, headers, partition, self.partition))
+
+    @property
+    def sending(self) -> list[Sent]:
+        """Where what is sent now belongs."""
+        return self.sent
+
+    def commit(self) -> None:
+        """See `ProcessorContext`."""
+        self.commits = True
+
     def time_of(self, timestamp: dt.datetime | None) -> int:
         """The time of a row that is forwarded now, in ms. Raises RuntimeError where nothing can be
         forwarded, ValueError for a time that no row can have."""
@@ -238,13 +271,14 @@ class TaskProcessor:
         rows: Callable[[str, StoreKind[Any]], StoredRows],
         output: Output,
         times: Times,
+        subtopology: int = 0,
     ) -> None:
         """`rows`: what a store held when the task was opened; `times`: what was remembered."""
 
         self.stores = TaskStores(rows)
         self.skipped: list[Skipped] = []
         """By runs that skip; the caller empties it."""
-        self.context = Context(partition, output, self.stores)
+        self.context = Context(partition, output, self.stores, subtopology=subtopology)
         self.stores.now = lambda: self.context.stream_ms
         self.context.stream_ms = times.stream_ms
         self.processor = supplier()
@@ -309,13 +343,14 @@ class TaskProcessor:
             raise ProcessorError(self.context.cause, method) from error
 
     def _skipping(self, method: str, function: Callable[[Any], object], argument: Any) -> None:
-        forwarded = len(self.context.forwarded.times_ms)
+        forwarded, sent = len(self.context.forwarded.times_ms), len(self.context.sent)
         self.stores.mark()
         try:
             function(argument)
         except USERS_ERRORS as error:
             self.stores.undo()
             self.context.forwarded.cut(forwarded)
+            del self.context.sent[sent:]
             self.skipped.append(Skipped(self.context.cause, method, error))
 
     def close(self) -> None:

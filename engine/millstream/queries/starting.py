@@ -231,13 +231,12 @@ def executors(
     with ExitStack() as opened:
         for sub in topology.subtopologies:
             out = sub.output
-            if out is None:
-                partition_count = 1
-            elif out in internal:
+            partition_count = 1
+            if out in internal:
                 partition_count = internal[out].tasks
             elif out in noted:
                 partition_count = noted[out].partitions
-            else:
+            elif out is not None:
                 partition_count = partitions_of(out, registry.log)
             executor = DuckDBExecutor(
                 registry.store,
@@ -254,6 +253,7 @@ def executors(
                 held=held,
                 sharing=sharing,
                 workers=registry.driver.workers,
+                topic_partitions=lambda topic: partitions_of(topic, registry.log),
                 grouping=grouping,
             )
             opened.callback(executor.close)

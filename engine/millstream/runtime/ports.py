@@ -27,7 +27,7 @@ class RunResult(Generic[Batch]):
     `watermark`: everything that the partitions will bring up to this event time is consumed; END
     where all were at their ends. `first`: the least event time consumed, or released by closing.
     `kept`: bytes of output that will leave with `flush`. `closed`: whether a run that closes
-    windows had any to close.
+    windows had any to close. `commits`: whether a processor has asked for a commit.
     """
 
     outputs: tuple[Appended[Batch], ...]
@@ -37,6 +37,7 @@ class RunResult(Generic[Batch]):
     first: int = END
     kept: int = 0
     closed: bool = False
+    commits: bool = False
     ahead: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
 
     @property

@@ -306,7 +306,7 @@ class QueryRunner(Generic[Batch]):
             self.report(self.spec.query_id, result.problems)
             outputs += tuple(self.spec.dead_letters(result.problems))
         self.metrics.records_out += sum(output.count for output in result.outputs)
-        self.collector.deliver(outputs, result.kept, soon=soon)
+        self.collector.deliver(outputs, result.kept, soon=soon, commits=result.commits)
         if self.spec.transient:
             self._forget_consumed()
 

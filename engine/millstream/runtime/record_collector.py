@@ -54,6 +54,8 @@ class RecordCollector(Generic[Batch]):
         self.pending: list[Appended[Batch]] = []
         self.kept = 0
         """Bytes of output that the executors buffer until the commit."""
+        self._requested = False
+        """Whether a processor has asked for a commit."""
         self._writer: Writer[Batch] | None = None
 
     def open(self) -> None:
@@ -78,11 +80,20 @@ class RecordCollector(Generic[Batch]):
         """The same of those that another sub-topology reads."""
         return self.holds and not self.hand_over.active
 
-    def deliver(self, outputs: Sequence[Appended[Batch]], kept: int, *, soon: bool) -> None:
-        """Collect the outputs of a run, and note how many bytes the executor has buffered. `soon`:
+    def deliver(
+        self,
+        outputs: Sequence[Appended[Batch]],
+        kept: int,
+        *,
+        soon: bool,
+        commits: bool = False,
+    ) -> None:
+        """Collect the outputs of a run, note how many bytes the executor has buffered, and whether
+        a processor asks for a commit. `soon`:
         a commit is near, so a few outputs wait for it, which then follows at once, and save a
         transaction; except those that another sub-topology reads before."""
         self.kept += kept
+        self._requested |= commits
         outputs = self.hand_over.take(outputs)
         if self.spec.transient:
             self.hand_out(outputs)
@@ -170,9 +181,9 @@ class RecordCollector(Generic[Batch]):
         return self.size >= ALONE_BYTES
 
     def full(self, settings: RuntimeSettings) -> bool:
-        """Whether to commit before the interval is over: enough is buffered, or outputs wait that
-        would have been written at once."""
-        if self.pending and not self.holds:
+        """Whether to commit before the interval is over: enough is buffered, a processor has asked
+        for it, or outputs wait that would have been written at once."""
+        if self._requested or (self.pending and not self.holds):
             return True
         records = sum(output.count for output in self.pending)
         return self.size > settings.max_pending_bytes or records > settings.max_pending_records
@@ -181,6 +192,7 @@ class RecordCollector(Generic[Batch]):
         """Note that nothing is buffered any more."""
         self.pending.clear()
         self.kept = 0
+        self._requested = False
 
     def discard(self) -> None:
         """Drop the buffered outputs and close the writer."""

@@ -29,6 +29,8 @@ class Noting(Processor):
         CALLS.append(("timestamp", record.timestamp_ms))
         self.store.put(record.key, record.value["V"])
         self.context.forward(record.key, record.value)
+        self.context.send("topic-other", record.key, str(record.value["V"]))
+        self.context.commit()
 
     def punctuate(self, time: dt.datetime) -> None:
         CALLS.append(("punctuate", time))
@@ -45,12 +47,17 @@ def test_each_method_is_called() -> None:
         .add_sink("sink", "topic-sink", "processor")
     )
     with millstream.connect() as db:
+        db.execute(
+            "CREATE STREAM other (k STRING KEY, v STRING)"
+            " WITH (kafka_topic='topic-other', partitions=1, value_format='KAFKA');"
+        )
         db.deploy(topology, "job")
         CALLS.clear()
         rows = [{"k": "a", "v": 1, "ROWTIME": 500}, {"k": "b", "v": 2, "ROWTIME": 1700}]
         db.insert("source", rows)
         db.wait()
         assert list(db.execute("SELECT * FROM sink")) == [("a", 1), ("b", 2)]
+        assert list(db.execute("SELECT * FROM other")) == [("a", "1"), ("b", "2")]
     assert [
         ("init", 0),
         ("process", "a", {"V": 1}, "topic-source", 0, 0),
