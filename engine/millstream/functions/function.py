@@ -166,7 +166,8 @@ class ProcessorFunction:
     """A processor, from the rows of a stream to those of another one: PROCESS(source, 'name').
 
     `output`: the columns of its rows, in order. `supplier` makes the instance for a task.
-    `passing`: how it gets records. `interval_ms`: the shortest of its schedules by
+    `passing`: how it gets records; `concurrency`: how many of those of a task it may await at the
+    same time. `interval_ms`: the shortest of its schedules by
     the clock of the wall; 0 without any.
     """
 
@@ -176,6 +177,7 @@ class ProcessorFunction:
     stores: tuple[StoreColumns, ...]
     passing: Passing = Passing.RECORDS
     interval_ms: int = 0
+    concurrency: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,9 @@ def function_of(
     """The entry of the catalogue. Initialises the instance, to learn its stores; raises whatever
     that does."""
     stores, interval_ms = _declared(instance, output)
+    concurrency = instance.concurrency if isinstance(instance, AsyncProcessor) else 1
     return ProcessorFunction(
-        name.upper(), output, supplier, stores, _passing(instance), interval_ms
+        name.upper(), output, supplier, stores, _passing(instance), interval_ms, concurrency
     )
 
 

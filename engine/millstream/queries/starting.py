@@ -40,7 +40,7 @@ from millstream.plan.nodes import holds_results
 from millstream.queries.dead_letters import DeadLetters
 from millstream.queries.registry import PersistentQuery, QueryRegistry
 from millstream.queries.topic_creation import CreatedTopics, create_topics
-from millstream.queries.user_functions import calls_users_functions
+from millstream.queries.user_functions import calls_users_functions, fewest_records
 from millstream.runtime.grouping import ByBacklog
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
@@ -153,6 +153,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             streams=streams_of(topology),
             topics=registry.topics[query_id],
             users_functions=calls_users_functions(topology),
+            fewest_records=fewest_records(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(record.properties),
             max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),

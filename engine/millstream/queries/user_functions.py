@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.function import Passing
 from millstream.model.expressions import AggregateCall, Call, Expression, TableCall, walk
 from millstream.operators.registration import node_expressions
 from millstream.plan.nodes import Aggregate, Node, Process, inputs
 from millstream.topology.topology import Topology
+
+_ROUNDS = 4
 
 
 def calls_users_functions(topology: Topology) -> bool:
@@ -28,6 +31,18 @@ def calls_users_functions(topology: Topology) -> bool:
         for sub in topology.subtopologies
         for call in _calls(sub.root)
     )
+
+
+def fewest_records(topology: Topology) -> int:
+    """How many records a run of a query needs for as many calls to wait as its processors allow.
+    Several times that: at the end of a run, fewer wait."""
+    return max(_ROUNDS * sub.partitions * _awaited(sub.root) for sub in topology.subtopologies) or 1
+
+
+def _awaited(node: Node) -> int:
+    own = isinstance(node, Process) and node.processor.passing is Passing.AWAITED
+    calls = node.processor.concurrency if own and isinstance(node, Process) else 0
+    return max((calls, *map(_awaited, inputs(node))))
 
 
 def _processes(node: Node) -> bool:

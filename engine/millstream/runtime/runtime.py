@@ -111,7 +111,7 @@ class Runtime(Generic[Batch]):
             )
         settings = self._settings
         if spec.users_functions:
-            first = min(FIRST_BATCH, settings.max_batch_records)
+            first = min(max(FIRST_BATCH, spec.fewest_records), settings.max_batch_records)
             settings = replace(settings, max_batch_records=first)
         self._queries[spec.query_id] = QueryRunner(
             spec, self._log, settings, self._problems, self._restorer, self.background
@@ -259,12 +259,13 @@ class Runtime(Generic[Batch]):
         execution = self._queries.get(query_id)
         if execution is None:
             return 0
-        users = execution.spec.users_functions
+        spec = execution.spec
         size, full = execution.settings.max_batch_records, self._settings.max_batch_records
-        wanted = next_batch(size, full, records, took_ms, USERS_RUN_MS if users else RUN_MS)
+        good = USERS_RUN_MS if spec.users_functions else RUN_MS
+        wanted = next_batch(size, full, records, took_ms, good, min(full, spec.fewest_records))
         if wanted != size:
             execution.settings = replace(execution.settings, max_batch_records=wanted)
-        return rest_ms(took_ms, cpu_ms) if users else 0
+        return rest_ms(took_ms, cpu_ms) if spec.users_functions else 0
 
     def commit_query(self, query_id: str, now: int, *, commits: bool = True) -> Step:
         """Commit pending work of one query, without waiting for its interval. Returns what the next

@@ -66,11 +66,14 @@ def choose(candidates: Iterable[Candidate], full: int) -> Candidate | None:
     return max(candidates, key=urgency, default=None)
 
 
-def next_batch(size: int, full: int, records: int, took_ms: int, good_ms: int) -> int:
+def next_batch(
+    size: int, full: int, records: int, took_ms: int, good_ms: int, fewest: int = 1
+) -> int:
     """How many records the next run may have, after one over `records` took this long: fewer while
-    a slow function is called for each of them, up to `full` again afterwards."""
+    a slow function is called for each of them, but not less than `fewest`; up to `full` again
+    afterwards."""
     if took_ms > 4 * good_ms and records:
-        return max(1, min(size, records) * good_ms // took_ms)
+        return max(fewest, min(size, records) * good_ms // took_ms)
     if took_ms < good_ms and records > size // 2:
         return min(full, 2 * size)
     return size

@@ -190,6 +190,19 @@ def test_five_hundred_in_flight_need_no_thread_each() -> None:
     assert max(threads) <= before + 2
 
 
+def test_runs_stay_large_enough_however_long_the_calls_take() -> None:
+    with opened(Many, "Many", partitions=2) as db:
+        (query,) = db.engine.catalog.queries
+        runner = db.engine.runtime._queries[query]
+        assert runner.settings.max_batch_records == 1_000, "the most of a run in this test"
+    with opened(Many, "Many", partitions=2, batch=100_000) as db:
+        (query,) = db.engine.catalog.queries
+        runtime = db.engine.runtime
+        for _ in range(10):
+            runtime.pace(query, 4_000, took_ms=60_000, cpu_ms=10)
+        assert runtime._queries[query].settings.max_batch_records == 4 * 2 * Many.concurrency
+
+
 def test_tasks_of_several_partitions_wait_at_the_same_time() -> None:
     class Meeting(AsyncProcessor):
         """Each record waits for one of the other partition."""
