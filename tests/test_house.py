@@ -70,12 +70,13 @@ MAY_SEE: dict[str, set[str]] = {
     "applications": LANGUAGE | VOCABULARY | {"functions", "catalog", "processors"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
-FRONT = {"service", "dbapi", "pipeline", "testing", "millstream_server", "millstream_cli"}
+FRONT = {"service", "remote", "dbapi", "pipeline", "testing", "millstream_server", "millstream_cli"}
 TOP = {"historical", "push", "metrics", "statements", *FRONT}
 ABOVE = {
     "query": {"queries", "command_topic", "cluster", *TOP},
     "history": {"scheduler", "query", "queries", "command_topic", "cluster", *TOP},
     "service": FRONT - {"service"},
+    "remote": FRONT - {"service", "remote"},
     "dbapi": FRONT - {"service", "dbapi"},
     "pipeline": {"testing", "millstream_server", "millstream_cli"},
     "testing": {"pipeline", "millstream_server", "millstream_cli"},
@@ -95,7 +96,7 @@ HOMES: dict[str, set[str]] = {
     "hypercorn": {"millstream_server"},
     "uvicorn": {"millstream_server"},
     "rich": {"millstream_cli"},
-    "httpx": {"millstream_cli"},
+    "httpx": {"remote"},
     "duckdb": {
         "operators",
         "formats",
@@ -112,7 +113,7 @@ HOMES: dict[str, set[str]] = {
     "threading": {
         *("log", "service", "executor", "state", "query", "history", "scheduler"),
         *("command_topic", "cluster", "queries", "historical", "push", "metrics", "statements"),
-        "pipeline",
+        *("pipeline", "remote"),
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},

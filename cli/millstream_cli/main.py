@@ -125,7 +125,7 @@ def _session(options: argparse.Namespace) -> Session:
 
 def _remote(url: str, options: argparse.Namespace) -> Session:
     # Only a session with a server needs the HTTP client, which takes long to import.
-    from millstream_cli.sessions.http import Credentials
+    from millstream.remote.http import Credentials
     from millstream_cli.sessions.remote import RemoteSession
 
     config = read_config(options.config_file)

@@ -52,7 +52,8 @@ from millstream.processors.topology import Topology
 from millstream.query.changes import Deletion, Row
 from millstream.query.results import Done, History, Rows, Stream
 from millstream.query.subscription import Subscription
-from millstream.service.database import Database, connect
+from millstream.remote.connecting import connect
+from millstream.service.database import Database
 from millstream.statements.appender import Appender
 
 __version__ = "0.1.0"

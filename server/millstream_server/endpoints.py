@@ -8,7 +8,7 @@ import secrets
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from millstream.query.results import History
+from millstream.query.results import History, Stream
 from millstream.scripts.text import ParsedStatement
 from millstream_server import statements
 from millstream_server.answers import Streamed, ended_by_leaving, in_time, objects
@@ -48,6 +48,8 @@ from millstream_server.server import Server
 
 OBJECTS = (KSQL, JSON)
 QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
+CHANGES = "changes=true"
+"""A parameter of Arrow's media type: the rows of a push query with their deletions."""
 QUERY_HEADER = "millstream-query"
 """The header of a response over history with the name for requesting its progress."""
 
@@ -127,6 +129,8 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
             raise RefusedError(UNACCEPTABLE, f"PRINT gives text: accept {DELIMITED}")
         return Streamed(queries.lines(server, answer), DELIMITED)
     framing = framing_of(kind, pull=answer.pull)
+    if isinstance(framing, ArrowStream) and isinstance(answer.result, Stream):
+        framing.changes = CHANGES in request.headers.get("accept", "")
     headers = LIVE if kind == DELIMITED and answer.query_id is not None else None
     if isinstance(answer.result, History):
         headers = {QUERY_HEADER: server.reading[answer.result]}

@@ -10,7 +10,7 @@ import pytest
 
 import millstream
 from millstream import Processor, ProcessorContext, Record, Topology
-from millstream_cli.sessions.http import Credentials
+from millstream.remote.http import Credentials
 from millstream_cli.sessions.remote import RemoteSession
 from millstream_cli.sessions.results import ResultTable
 from tests.served import Served, served

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from millstream.history.progress import StageProgress
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.remote.http import LINES, Credentials, RefusedError, Reply, Wire
 from millstream.scripts.text import read_script, split_text, substituted
 from millstream_cli.sessions import frames
 from millstream_cli.sessions.config import Config
 from millstream_cli.sessions.entities import outcomes, type_text
 from millstream_cli.sessions.filling import asked, fills
-from millstream_cli.sessions.http import LINES, Credentials, RefusedError, Reply, Wire
 from millstream_cli.sessions.keyed import key_positions
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names
 from millstream_cli.sessions.results import (

@@ -215,20 +215,7 @@ def connect(
     functions: Sequence[UserFunction] = (),
     queries_file: str | None = None,
 ) -> Database:
-    """Open a database: a file, which is created if it is missing, or ":memory:".
-
-    With `kafka` (host:port of brokers, comma separated), the records are in a Kafka cluster, and
-    `path` holds only the state. With ":memory:", each start restores the state from the changelogs.
-    One cluster can hold several services with different `service_id`. `kafka_settings` are passed
-    to all Kafka clients unchanged, e.g. {"security.protocol": "ssl"}; `sharing` configures how this
-    instance works with the other instances of its service.
-    `properties` are session properties as in SET, e.g. {"auto.offset.reset": "earliest"};
-    `functions` are Python functions that statements may call, see `millstream.udf`. With a
-    `queries_file`, only its statements define streams, tables and queries.
-    Raises UnavailableError (code E-LOG-LOCKED) while another process has the file open,
-    ConflictError (E-LOG-OPEN) if this process has it open, CorruptionError if the file is not a
-    database, and StatementError for an unknown property or an invalid Kafka client setting.
-    """
+    """Open a database in this process; see `millstream.connect`."""
     session, properties = Session(), properties or {}
     sharing = shared_settings(sharing, properties)
     for name, value in properties.items():

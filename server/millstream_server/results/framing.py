@@ -181,22 +181,33 @@ def _unmarked(column: Column) -> Column:
 
 
 class ArrowStream:
-    """An Arrow IPC stream. It cannot represent an error, which truncates the stream."""
+    """An Arrow IPC stream. It cannot represent an error, which truncates the stream. With
+    `changes`, a last column `$diff` says which rows are deletions: it is less than 1 there."""
 
     media_type = ARROW
+
+    def __init__(self) -> None:
+        self.changes = False
 
     def header(self, query_id: str | None, schema: Schema) -> bytes:
         """See `Framing`."""
         self._sink = io.BytesIO()
         about = {"queryId": query_id or "", "schema": str(schema)}
         fields = [pa.field(column.name, arrow_type(column.type)) for column in schema.columns]
+        if self.changes:
+            fields.append(pa.field(DIFF, pa.int8()))
         self._schema = pa.schema(fields, metadata=about)
         self._writer = pa.ipc.new_stream(self._sink, self._schema)
+        if self.changes:
+            # The writer keeps the columns until there is a batch, which may be long.
+            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=self._schema))
         return self._taken()
 
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
         columns = without_deletions(table).columns[: len(self._schema)]
+        if self.changes:
+            columns = _with_diff(table)
         wanted = zip(columns, self._schema.types, strict=True)
         self._writer.write_table(
             pa.Table.from_arrays([c.cast(kind) for c, kind in wanted], schema=self._schema)
@@ -217,3 +228,10 @@ class ArrowStream:
         self._sink.seek(0)
         self._sink.truncate()
         return taken
+
+
+def _with_diff(table: pa.Table) -> list[pa.ChunkedArray]:
+    """The columns of changes, `$diff` last: of rows of a stream it is 1."""
+    if DIFF in table.column_names:
+        return [*table.drop_columns([DIFF]).columns, table[DIFF]]
+    return [*table.columns, pa.chunked_array([pa.array([1] * table.num_rows, pa.int8())])]

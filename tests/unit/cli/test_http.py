@@ -13,9 +13,9 @@ import pytest
 from millstream.model.clock import now_ms
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.remote.http import JSON, LINES, Credentials, Wire
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from millstream_cli.sessions.http import JSON, LINES, Credentials, Wire
 from millstream_server.http.listening import Tls
 from tests.certified import authority
 from tests.patience import PATIENCE_S, until

@@ -11,12 +11,12 @@ import pytest
 from rich.console import Console
 
 from millstream.model.errors import MillstreamError
+from millstream.remote.http import Credentials
 from millstream_cli.main import main
 from millstream_cli.prompt.shell import process
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
 from millstream_cli.sessions import remote
-from millstream_cli.sessions.http import Credentials
 from millstream_cli.sessions.remote import RemoteSession
 from millstream_cli.sessions.results import Live, Message, Outcome, QueryStatus, ResultTable
 from tests.patience import PATIENCE_S

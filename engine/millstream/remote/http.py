@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -130,6 +130,9 @@ class Wire:
         )
 
 
+Content = TypeVar("Content", str, bytes)
+
+
 class Reply:
     """A response of the server. As a context, it closes the connection unless all was read."""
 
@@ -146,8 +149,15 @@ class Reply:
 
     def pieces(self) -> Iterator[str]:
         """The response as it arrives. Ends when it is closed from another thread."""
+        return self._checked(self._response.iter_text())
+
+    def raw(self) -> Iterator[bytes]:
+        """The same as bytes."""
+        return self._checked(self._response.iter_bytes())
+
+    def _checked(self, pieces: Iterator[Content]) -> Iterator[Content]:
         try:
-            yield from self._response.iter_text()
+            yield from pieces
         except (httpx.HTTPError, httpx.StreamError) as error:
             if not self._closed:
                 raise UnavailableError(

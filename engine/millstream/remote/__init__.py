@@ -1,0 +1,1 @@
+"""A database that another process serves over HTTP, with the interface of one in this process."""
