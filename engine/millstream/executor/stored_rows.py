@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from millstream.functions.user_values import kept_by_arrow, seen_by_user
@@ -90,6 +92,50 @@ class StoredTable:
         )
         found = self.session.connection.sql(text, params=[bound]).to_arrow_table()
         return _keys_of(found, self.store)
+
+    def sql(
+        self, query: str, changed: Mapping[Any, Any], parameters: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        """See `StoredRows`. In an instance of its own: a statement that fails would end the
+        transaction of the run, and other tables are none of the user's."""
+        key, value = self.store.keys[0], self.store.value
+        text = (
+            f"SELECT key, {VALUE} FROM {quoted(self.store.table)}"
+            f" WHERE {quoted(PART)} = {self.part}"
+        )
+        stored: pa.Table = self.session.connection.sql(text).to_arrow_table()
+        new = [(one, other) for one, other in changed.items() if other is not None]
+        tables = {
+            "stored": stored,
+            "gone": pa.table({"key": column_of(changed, key)}),
+            "new": pa.table(
+                {
+                    "key": column_of((one for one, _ in new), key),
+                    VALUE: column_of((other for _, other in new), value),
+                }
+            ),
+        }
+        with closing(duckdb.connect()) as connection:
+            connection.execute(_ISOLATED)
+            for name, table in tables.items():
+                connection.register(name, table)
+            try:
+                relation = connection.sql(f"{_STORE} SELECT * FROM ({query})", params=parameters)
+                found = relation.to_arrow_table()
+            except duckdb.Error as error:
+                raise ValueError(str(error)) from None
+        columns = [values_of(column) for column in found.columns]
+        return list(zip(*columns, strict=True))
+
+
+_ISOLATED = (
+    "SET threads = 1; SET enable_external_access = false; SET python_enable_replacements = false;"
+    " SET lock_configuration = true;"
+)
+_STORE = (
+    "WITH store AS (SELECT s.* FROM stored s ANTI JOIN gone g ON s.key = g.key"
+    " UNION ALL SELECT * FROM new)"
+)
 
 
 def _key_parts(key: Any, store: StoreTable) -> tuple[Any, ...]:

@@ -153,3 +153,10 @@ class NoRows:
         """See `StoredRows`."""
         del time, bound
         return []
+
+    def sql(
+        self, query: str, changed: Mapping[Any, Any], parameters: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        """See `StoredRows`."""
+        del query, changed, parameters
+        return []

@@ -113,6 +113,12 @@ class StoredRows(Protocol):
     def before(self, time: TimePart, bound: int) -> list[Any]:
         """The keys of the rows whose time is before a bound, in order."""
 
+    def sql(
+        self, query: str, changed: Mapping[Any, Any], parameters: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT over the table `store`, whose columns are `key` and `value`, in
+        which these keys have these values instead; None for those that are gone."""
+
 
 Noted = tuple[Any, bool]
 """What was kept of a key, and whether it had been changed by this run before."""
@@ -200,6 +206,19 @@ class Store:
         )
         now = {key: self._kept[key] for key in changed}
         return self._merged(self.rows.range(start, end), now)
+
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT in DuckDB's SQL over the store as it is now, which is the table
+        `store` with the columns `key` and `value`:
+        `store.sql("SELECT count(*), max(value) FROM store WHERE key > ?", ["m"])`.
+
+        It reads the whole store of the task, so it is for schedules rather than for each record.
+        Other tables, files and statements are not available. Raises ValueError for SQL that
+        fails."""
+        changed = {
+            key: None if self._kept[key] is _GONE else self._kept[key] for key in self._changed
+        }
+        return self.rows.sql(query, changed, parameters)
 
     def _merged(
         self, stored: Iterator[tuple[Any, Any]], now: dict[Any, Any]
@@ -303,7 +322,7 @@ def _closed(*_: Any) -> Any:
 class _Closed:
     """The rows of a closed store."""
 
-    get = range = before = staticmethod(_closed)
+    get = range = before = sql = staticmethod(_closed)
 
 
 _CLOSED = _Closed()
