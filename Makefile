@@ -111,6 +111,15 @@ bench-kafka: $(BENCH_VENV)/.kafka  ## Speed on a broker of its own: [W=W1,W3] [P
 	@$(BENCH_VENV)/bin/python -m tests.bench.kafka.run --events $(RECORDS) --readers '$(READER)' --modes '$(MODES)' \
 		--peers '$(PEERS)' --sources '$(PEERS_FROM)' $(if $(W),--only '$(W)') $(MORE)
 
+.bench-peers/python/.installed:
+	@$(PYTHON) -m venv .bench-peers/python
+	@.bench-peers/python/bin/python -m pip install --quiet --disable-pip-version-check 'quixstreams>=3.28,<4' 'bytewax>=0.21,<0.22'
+	@touch $@
+
+bench-python-peers: $(BENCH_VENV)/.kafka .bench-peers/python/.installed  ## A processor with a store beside Quix and Bytewax, on a broker of its own: RECORDS=n
+	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
+	@$(BENCH_VENV)/bin/python -m tests.bench.kafka.python_peers --peers .bench-peers/python/bin/python --records $(RECORDS)
+
 bench-instance: $(BENCH_VENV)/.kafka  ## Many queries that do little, embedded and on a broker of its own: [ONLY="create memory"] [SCALE=small|large] [TRICKLE=480]
 	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
 	@$(BENCH_VENV)/bin/python -m tests.bench.instance $(if $(ONLY),--only $(ONLY)) \

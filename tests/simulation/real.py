@@ -6,6 +6,7 @@ committed is rolled back when it dies, as DuckDB does when it opens the file of 
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ import pyarrow as pa
 
 from millstream import (
     STREAM_TIME,
+    AsyncContext,
+    AsyncProcessor,
     KeyValueStore,
     ListStore,
     Processor,
@@ -60,8 +63,9 @@ QUERIES = {
         SELECT k, COUNT(*) AS c, LATEST_BY_OFFSET(n) AS p FROM s GROUP BY k;""",
     "sql stateless": f"CREATE STREAM o {SINK} AS SELECT k, n AS p FROM s;",
     "processor": f"CREATE STREAM o {SINK} AS SELECT k, c, p FROM PROCESS(s, 'Adding');",
+    "awaited": f"CREATE STREAM o {SINK} AS SELECT k, c, p FROM PROCESS(s, 'Awaited');",
 }
-PROCESSOR = "processor"
+PROCESSORS = ("processor", "awaited")
 
 
 class Adding(Processor):
@@ -93,6 +97,37 @@ class Adding(Processor):
 
     def note(self, time: dt.datetime) -> None:
         self.list.append("noted", self.totals.get("all"))
+
+
+class Awaited(AsyncProcessor):
+    """The same counts by calls that wait for each other in any order; each key has an entry of its
+    own."""
+
+    output = "k INT KEY, c BIGINT, p INT"
+    concurrency = 3
+
+    def __init__(self, world: RealWorld) -> None:
+        self.world = world
+
+    async def init(self, context: AsyncContext) -> None:
+        self.context = context
+        self.counts = context.store("counts", KeyValueStore("INT", "BIGINT"))
+        self.list = context.store("list", ListStore("STRING", "BIGINT"))
+        context.schedule(dt.timedelta(milliseconds=20), STREAM_TIME, self.note)
+        if self.world.exactly_once:
+            total = sum(count for _, count in self.counts.range())
+            assert all(noted <= total for noted in self.list.get("noted"))
+
+    async def process(self, record: Record) -> None:
+        count = self.counts.get(record.key, 0) + 1
+        for _ in range(self.world.rnd.randrange(4)):
+            await asyncio.sleep(0)
+        self.counts.put(record.key, count)
+        self.context.forward(record.key, {"C": count, "P": record.value["N"]})
+
+    async def note(self, time: dt.datetime) -> None:
+        await asyncio.sleep(0)
+        self.list.append("noted", sum(count for _, count in self.counts.range()))
 
 
 @dataclass(slots=True)
@@ -137,7 +172,8 @@ class RealWorld(World):
         self.rates |= {"old disk": 0.0, "back up": 0.0}
         self.cached = self.rnd.random() < 0.3
         adding = processor(partial(Adding, self), name="Adding")
-        self.functions = builtin_catalogue().with_processors([adding])
+        awaited = processor(partial(Awaited, self), name="Awaited")
+        self.functions = builtin_catalogue().with_processors([adding, awaited])
         self.topology = topology_of(QUERIES[name], self.partitions, self.functions)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
         counting = name != "sql stateless"
@@ -177,7 +213,7 @@ class RealWorld(World):
             held=self.exactly_once,
             pace=Pace(fewest=3, piece=2),
             workers=AnyOrder(self.rnd),
-            grouping=None if self.shape.name == PROCESSOR else AnyGroups(self.rnd),
+            grouping=None if self.shape.name in PROCESSORS else AnyGroups(self.rnd),
         )
         host.executors.append(executor)
         return FaultyExecutor(executor, self)

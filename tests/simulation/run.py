@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.run --seeds 2000 [--start N] [--mutant NAME]`.
+"""`python -m tests.simulation.run --seeds 2000 [--start N] [--mutant NAME] [--query NAME]`.
 
 Plays seeds and stops at the first one that fails, with the line that plays it again.
 """
@@ -15,7 +15,7 @@ from tests.simulation.following import FollowingMutant, play_following
 from tests.simulation.following_mutants import FOLLOWING_MUTANTS
 from tests.simulation.hand_over_mutants import HAND_OVER_MUTANTS
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.real import play_real
+from tests.simulation.real import QUERIES, play_real
 from tests.simulation.scheduling import SchedulingMutant, play_scheduling
 from tests.simulation.scheduling_mutants import SCHEDULING_MUTANTS
 from tests.simulation.sharing import SharingMutant, play_sharing
@@ -84,19 +84,22 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--mutant", choices=sorted(planted))
+    parser.add_argument("--query", choices=sorted(QUERIES), help="only this one of real executors")
     options = parser.parse_args()
     mutant = planted[options.mutant] if options.mutant else None
     began = time.process_time()
     stats: Counter[str] = Counter()
     played = 0
     for seed in range(options.start, options.start + options.seeds):
-        verdict = play_seed(seed, mutant)
+        query = options.query
+        verdict = play_real(seed, query=query) if query else play_seed(seed, mutant)
         played += 1
         stats += verdict.stats
         if played % TELLING_EVERY == 0:
             print(f"{played} seeds without a failure", file=sys.stderr, flush=True)
         if verdict.complaints:
             again = f"--seeds 1 --start {seed}" + (f" --mutant {options.mutant}" if mutant else "")
+            again += f" --query {query}" if query else ""
             print(f"seed {seed} ({verdict.shape}) FAILED after {played} seeds")
             for complaint in verdict.complaints[:5]:
                 print(f"  {complaint}")

@@ -13,7 +13,7 @@ import pytest
 from tests.simulation.checker import History, complaints
 from tests.simulation.hand_over_mutants import HAND_OVER_MUTANTS
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.real import GROUP_MUTANTS, play_real
+from tests.simulation.real import GROUP_MUTANTS, PROCESSORS, play_real
 from tests.simulation.run import first_failure
 from tests.simulation.world import RATES, play
 
@@ -126,6 +126,12 @@ def test_checker_allows_repeats_at_least_once() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_queries_in_sql_pass(seed: int) -> None:
     assert play_real(seed).complaints == []
+
+
+@pytest.mark.parametrize("query", PROCESSORS)
+@pytest.mark.parametrize("seed", range(3))
+def test_processors_pass(seed: int, query: str) -> None:
+    assert play_real(seed, query=query).complaints == []
 
 
 @pytest.mark.parametrize("name", sorted(GROUP_MUTANTS))
