@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
 
 import millstream
-from millstream import Database, Processor, Record, Rows, UnavailableError
+from millstream import AsyncProcessor, Database, Processor, Record, Rows, UnavailableError
 from millstream.scheduler import driver, running_steps
 from tests.patience import PATIENCE_S, until
 
@@ -83,3 +84,34 @@ def test_short_steps_are_not_shown(db: Database) -> None:
     assert steps.long("q") == steps.long("other") == ""
     steps.end("q")
     steps.end("q")
+
+
+class Waiting(AsyncProcessor):
+    output = "k STRING KEY, n INT"
+
+    async def process(self, record: Record) -> None:
+        await self.ask_a_server_that_does_not_answer()
+
+    async def ask_a_server_that_does_not_answer(self) -> None:
+        while not GO_ON.is_set():
+            await asyncio.sleep(0.01)
+
+
+def test_the_status_says_where_calls_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    GO_ON.clear()
+    monkeypatch.setattr(running_steps, "LONG_SECONDS", 0.0)
+    db.register(millstream.processor(Waiting))
+    db.execute("""
+        CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, FORMAT='JSON');
+        CREATE STREAM slow AS SELECT * FROM PROCESS(s, 'Waiting');
+    """)
+    (slow,) = db.engine.catalog.queries
+    try:
+        db.insert("s", [(f"k{n}", n) for n in range(50)])
+        until(lambda: "await asyncio.sleep" in db.metrics().query(slow).long_step)
+        said = db.metrics().query(slow).long_step
+    finally:
+        GO_ON.set()
+    assert "in ask_a_server_that_does_not_answer" in said and "await self.ask_a_server" in said
+    assert said.count("in process") == 1, "calls that wait in one place are shown once"
+    assert "awaiting.py" not in said and "selectors" not in said
