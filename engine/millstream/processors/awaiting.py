@@ -324,24 +324,22 @@ class AsyncTask:
     async def _pass(self, calls: Sequence[_Call], records: Sequence[Record]) -> None:
         """Process records, as many at the same time as may be. Raises the ProcessorError of the
         first one of those that fail first."""
-        slots = asyncio.Semaphore(self.processor.concurrency)
+        under_way = _UnderWay(self.processor.concurrency)
         last: dict[Any, asyncio.Task[None]] = {}
-        pending: set[asyncio.Task[None]] = set()
         try:
             for call, record in zip(calls, records, strict=True):
-                if len(pending) >= _WINDOW * self.processor.concurrency:
-                    pending = await _some(pending)
-                key = _identity(record.key)
-                before = None if record.key is None else last.get(key)
-                task = asyncio.create_task(self._process(call, record, slots, before))
-                last[key] = task
-                pending.add(task)
-            while pending:
-                pending = await _some(pending)
+                await under_way.room()
+                before = None
+                if record.key is not None:
+                    key = _identity(record.key)
+                    before = last.get(key)
+                work = self._process(call, record, under_way.slots, before)
+                task = under_way.begin(work)
+                if record.key is not None:
+                    last[key] = task
+            await under_way.end()
         finally:
-            for task in pending:
-                task.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
+            await under_way.cancel()
 
     async def _process(
         self,
@@ -384,14 +382,54 @@ class AsyncTask:
         self.skipped.append(Skipped(call.place, method, error))
 
 
-async def _some(pending: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Wait until some tasks have ended; returns the others."""
-    done, left = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-    errors = [error for task in done if (error := task.exception()) is not None]
-    if errors:
-        pending.difference_update(done)
-        raise min(errors, key=lambda error: getattr(error, "place", -1))
-    return left
+class _UnderWay:
+    """The calls that have been made and have not ended."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.slots = asyncio.Semaphore(concurrency)
+        """For the calls that may wait at the same time; the others wait for their key."""
+        self._room = asyncio.Semaphore(_WINDOW * concurrency)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._errors: list[BaseException] = []
+        self._changed = asyncio.Event()
+
+    async def room(self) -> None:
+        """Wait until another call may be made; raises the error of one that has failed."""
+        await self._room.acquire()
+        self._check()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Make a call, for which there is room."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def end(self) -> None:
+        """Wait for all calls; raises the error of the first record of those that fail first."""
+        while self._tasks and not self._errors:
+            self._changed.clear()
+            await self._changed.wait()
+        self._check()
+
+    async def cancel(self) -> None:
+        """Cancel the calls that have not ended."""
+        left = list(self._tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _check(self) -> None:
+        if self._errors:
+            raise min(self._errors, key=lambda error: getattr(error, "place", -1))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.release()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._errors.append(error)
+        if self._errors or not self._tasks:
+            self._changed.set()
 
 
 def _identity(key: Any) -> Any:
