@@ -29,8 +29,9 @@ from millstream.operators.program import ProcessorCall, StoreTable
 from millstream.plan.nodes import Process, ProcessedStream
 from millstream.plan.processed import OFFSET
 from millstream.processors import batches
-from millstream.processors.awaiting import AsyncTask, EventLoop, together
+from millstream.processors.awaiting import AsyncTask
 from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
+from millstream.processors.event_loop import EventLoop, together
 from millstream.processors.processor import Record
 from millstream.processors.running import (
     NO_RECORD,

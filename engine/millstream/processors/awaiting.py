@@ -18,10 +18,9 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from millstream.processors.processor import Record, Schedule, TimeKind
 from millstream.processors.running import (
@@ -45,7 +44,6 @@ from millstream.processors.sending import Header, Sent
 from millstream.processors.stores import Noted, Opened, StoredRows, StoreKind, TaskStores
 from millstream.processors.times import as_time, length_ms
 
-Result = TypeVar("Result")
 AsyncPunctuate = Callable[[dt.datetime], Awaitable[None] | None]
 _WINDOW = 10
 """So many times the concurrency, calls may have been made, most of which wait for their key."""
@@ -439,44 +437,3 @@ def _identity(key: Any) -> Any:
     except TypeError:
         return repr(key)
     return key
-
-
-async def together(works: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of several coroutines. When one fails, the others are cancelled."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class EventLoop:
-    """The event loop of some processors. It runs only during `run`."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-
-    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """The result of a coroutine. Where another event loop runs in this thread, as in notebooks,
-        it runs in a thread of its own meanwhile."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._loop.run_until_complete(coroutine)
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(self._loop.run_until_complete, coroutine).result()
-
-    def close(self) -> None:
-        """Cancel what users have left in it."""
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self.run(_over(left, self._loop))
-        self._loop.close()
-
-
-async def _over(left: set[asyncio.Task[Any]], loop: asyncio.AbstractEventLoop) -> None:
-    await asyncio.gather(*left, return_exceptions=True)
-    await loop.shutdown_asyncgens()

@@ -10,8 +10,9 @@ from typing import Any
 from millstream.functions.function import OutputColumn, Passing, ProcessorFunction, StoreColumns
 from millstream.model.errors import StatementError
 from millstream.plan.types import sql_type
-from millstream.processors.awaiting import AsyncProcessor, AsyncTask, EventLoop
+from millstream.processors.awaiting import AsyncProcessor, AsyncTask
 from millstream.processors.batches import BatchProcessor, TaskBatches
+from millstream.processors.event_loop import EventLoop
 from millstream.processors.nodes import NAME
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS, Output, TaskProcessor, Times
