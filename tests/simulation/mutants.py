@@ -14,7 +14,7 @@ from millstream.model.errors import FencedError, UnavailableError
 from millstream.runtime.channels import Channels
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.query_runner import STOPPED, QueryRunner
-from millstream.runtime.record_collector import RecordCollector
+from millstream.runtime.record_collector import Prepared, RecordCollector
 from millstream.runtime.sender_buffer import SenderBuffer
 from millstream.runtime.spec import Guarantee, QueryState
 from millstream.runtime.subtopology_runner import SubTopologyRunner
@@ -234,26 +234,24 @@ class HalfSnapshot(Through):
 class LocalFirst(QueryRunner[Any]):
     """Makes state durable before the log has committed."""
 
-    def _transact(
-        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
+    def _transact(self, prepared: Prepared[Any]) -> Outcome:
+        flushed = prepared.records
         for runner in self.runners:
             ahead = runner.changelog_positions()
             for output in flushed:
                 if output.topic == runner.spec.changelog:
                     ahead[output.partition] += output.count
             runner.spec.executor.commit(ahead)
-        return super()._transact(flushed, positions)
+        return super()._transact(prepared)
 
 
 class AskedPosition(QueryRunner[Any]):
     """Reads the changelog's end from the log after the commit, when it may belong to another
     writer."""
 
-    def _transact(
-        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
-        outcome = super()._transact(flushed, positions)
+    def _transact(self, prepared: Prepared[Any]) -> Outcome:
+        flushed = prepared.records
+        outcome = super()._transact(prepared)
         for runner in self.runners:
             if runner.spec.changelog is not None and outcome is Outcome.COMMITTED:
                 for task in runner.tasks.values():
@@ -270,11 +268,11 @@ class AskedPosition(QueryRunner[Any]):
 class PositionsFirst(QueryRunner[Any]):
     """At least once, commits positions before their outputs and changes."""
 
-    def _transact(
-        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
+    def _transact(self, prepared: Prepared[Any]) -> Outcome:
+        flushed = prepared.records
+        positions = prepared.positions
         if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
-            return super()._transact(flushed, positions)
+            return super()._transact(prepared)
         outcome = self.collector.writer.transact(self.spec.group, (), positions)
         self.collector.writer.append((*self.collector.pending, *flushed))
         return outcome
@@ -404,41 +402,36 @@ class LostCommitted(QueryRunner[Any]):
 class UndoneRun(QueryRunner[Any]):
     """Forgets to commit the positions of inputs that gave no output."""
 
-    def _transact(
-        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
+    def _transact(self, prepared: Prepared[Any]) -> Outcome:
+        positions = prepared.positions
         if not self.collector.pending:
             positions = {
                 topic_partition: self.committed.get(topic_partition, 0)
                 for topic_partition in positions
             }
-        return super()._transact(flushed, positions)
+        return super()._transact(replace(prepared, positions=positions))
 
 
 class EarlyTruncation(QueryRunner[Any]):
     """Truncates the changelog before the snapshot is committed."""
 
-    def _transact(
-        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
+    def _transact(self, prepared: Prepared[Any]) -> Outcome:
         for runner in self.runners:
             for partition in runner.spec.executor.snapshots().complete:
                 start = runner.snapshot_starts[partition]
                 self.log.truncate(str(runner.spec.changelog), partition, start)
-        return super()._transact(flushed, positions)
+        return super()._transact(prepared)
 
 
 class LateSnapshotStart(QueryRunner[Any]):
     """Assumes that a snapshot begins at its last piece."""
 
-    def _transact(
-        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
+    def _transact(self, prepared: Prepared[Any]) -> Outcome:
         for runner in self.runners:
             for partition in runner.spec.executor.snapshots().complete:
                 end = self.log.end_offset(str(runner.spec.changelog), partition)
                 runner.snapshot_starts[partition] = end
-        return super()._transact(flushed, positions)
+        return super()._transact(prepared)
 
 
 class NotAwaited(QueryRunner[Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from millstream.functions.user import UserFunction
 from millstream.model.errors import StatementError
@@ -12,7 +13,7 @@ from millstream.service import database
 
 
 def connect(
-    path: str = ":memory:",
+    path: str | Path = ":memory:",
     *,
     kafka: str | None = None,
     service_id: str = "default",
@@ -41,11 +42,12 @@ def connect(
     ConflictError (E-LOG-OPEN) if this process has it open, CorruptionError if the file is not a
     database, and StatementError for an unknown property or an invalid Kafka client setting.
     """
-    if not path.startswith(("http://", "https://")):
+    url = str(path)
+    if not url.startswith(("http://", "https://")):
         if credentials is not None:
             raise StatementError("credentials are for a database on a server: give its URL")
         return database.connect(
-            path,
+            url,
             kafka=kafka,
             service_id=service_id,
             kafka_settings=kafka_settings,
@@ -63,4 +65,4 @@ def connect(
     session = Session()
     for name, value in (properties or {}).items():
         session.set(name, value)
-    return open_remote(path, credentials, session)
+    return open_remote(url, credentials, session)

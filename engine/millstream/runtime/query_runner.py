@@ -323,8 +323,7 @@ class QueryRunner(Generic[Batch]):
         if self.spec.transient:
             return self._commit_transient(now)
         prepared = self._flush()
-        outcome = self.collector.transact(prepared.records, prepared.positions)
-        return self._conclude(now, prepared, outcome)
+        return self._conclude(now, prepared, self._transact(prepared))
 
     def _commit_transient(self, now: int) -> bool:
         self.commit_began = self.settings.stopwatch()
@@ -375,6 +374,9 @@ class QueryRunner(Generic[Batch]):
         assert self.prepared is not None
         (prepared, _), self.prepared = self.prepared, None
         self._guarded(now, lambda now: self._conclude(now, prepared, result))
+
+    def _transact(self, prepared: Prepared[Batch]) -> Outcome:
+        return self.collector.transact(prepared.records, prepared.positions)
 
     def _committed(self, now: int) -> bool:
         self.collector.settled()

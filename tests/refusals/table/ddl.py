@@ -57,4 +57,10 @@ ROWS = (
         {},
         given={"millstream.input.order": "arrival", "idle.window.close.ms": "1000"},
     ),
+    Refused(
+        "CREATE STREAM «x» AS SELECT * FROM orders;",
+        "ddl.DEAD_LETTERS_OF_ITSELF",
+        {"topic": "X"},
+        given={"errors.dead.letter.queue.topic.name": "X"},
+    ),
 )
