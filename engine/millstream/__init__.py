@@ -29,7 +29,7 @@ from millstream.model.errors import (
 )
 from millstream.model.listener import InternalListener
 from millstream.model.settings import EngineSettings, InstanceSettings
-from millstream.processors.awaiting import AsyncContext, AsyncProcessor
+from millstream.processors.async_processor import AsyncContext, AsyncProcessor
 from millstream.processors.batches import BatchContext, BatchProcessor
 from millstream.processors.composed import Peeked
 from millstream.processors.definition import processor

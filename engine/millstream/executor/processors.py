@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, pairwise, repeat
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.executor.stored_rows import StoredTable, column_of, key_columns, values_of
-from millstream.functions.function import OutputColumn, Passing
+from millstream.functions.function import OutputColumn, ProcessorKind
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Role, Schema
@@ -29,7 +30,7 @@ from millstream.operators.program import ProcessorCall, StoreTable
 from millstream.plan.nodes import Process, ProcessedStream
 from millstream.plan.processed import OFFSET
 from millstream.processors import batches
-from millstream.processors.awaiting import AsyncTask
+from millstream.processors.async_processor import AsyncTask
 from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
 from millstream.processors.event_loop import EventLoop, together
 from millstream.processors.processor import Record
@@ -118,7 +119,7 @@ class Processors:
         """The relations that a step makes of its source's rows. Raises ProcessingError."""
         made = _Made(call)
         given = _Given(call, rows)
-        if call.node.processor.passing is Passing.AWAITED:
+        if call.node.processor.kind is ProcessorKind.ASYNC:
             self._run_awaiting(call, rows, given, made)
         else:
             for part, start, end in _tasks(rows):
@@ -137,31 +138,26 @@ class Processors:
     ) -> None:
         """What a task has done in the run, besides the rows that it has made."""
         made.changed(part, instance, start, remembered=remembered)
-        context = instance.context
-        self.sent += context.sent
-        self.commits |= context.commits
-        context.sent, context.commits = [], False
+        if not isinstance(instance, TaskBatches):
+            self.sent += instance.context.sent
+            instance.context.sent = []
+        self.commits |= instance.context.commits
+        instance.context.commits = False
 
     def _run_awaiting(
         self, call: ProcessorCall, rows: pa.Table, given: _Given, made: _Made
     ) -> None:
         """Run those that wait, for all tasks at the same time."""
         opened: list[tuple[int, int, AsyncTask]] = []
-        given_records = []
+        work = []
         for part, start, end in _tasks(rows):
             with _failures(call, rows, part, start):
                 instance = self._opened(call, part)
             assert isinstance(instance, AsyncTask)
             opened.append((part, start, instance))
-            given_records.append(given.records(start, end))
-        running = [
-            _explained(
-                instance.run(records, keys, skipping=self.skipping),
-                _failures(call, rows, part, start),
-            )
-            for (part, start, instance), (records, keys) in zip(opened, given_records, strict=True)
-        ]
-        results = self._waiting.run(together(running))
+            run = partial(instance.run, *given.records(start, end), skipping=self.skipping)
+            work.append((run, _failures(call, rows, part, start)))
+        results = self._waiting.run(together([_explained(*each) for each in work]))
         for (part, start, instance), forwarded in zip(opened, results, strict=True):
             made.add(part, [_as_batch(forwarded, call.node.processor.output)], start)
             self._note(made, part, instance, start)
@@ -198,12 +194,12 @@ class Processors:
             processor, times = call.node.processor, self._times(call, part)
             supplier, output, sub = processor.supplier, processor.output, self.subtopology
             try:
-                match processor.passing:
-                    case Passing.BATCHES:
+                match processor.kind:
+                    case ProcessorKind.BATCHES:
                         found = TaskBatches(supplier, part, rows, output, times, sub)
-                    case Passing.RECORDS:
+                    case ProcessorKind.RECORDS:
                         found = TaskProcessor(supplier, part, rows, Output(output), times, sub)
-                    case Passing.AWAITED:
+                    case ProcessorKind.ASYNC:
                         found = AsyncTask(supplier, part, rows, Output(output), times, sub)
                         self._waiting.run(found.open())
             except USERS_ERRORS as error:
@@ -247,7 +243,7 @@ class _Given:
         self._output = call.node.processor.output
         (stream, *others) = call.node.streams
         schema = stream.schema
-        if call.node.processor.passing is Passing.BATCHES:
+        if call.node.processor.kind is ProcessorKind.BATCHES:
             columns = _named(rows, schema)
             self._table = pa.table({**columns, batches.ROWTIME: rows[ROWTIME]}).combine_chunks()
             wanted = {column.name: columns[column.name] for column in schema.key}
@@ -277,10 +273,10 @@ class _Given:
 
 
 async def _explained(
-    work: Coroutine[Any, Any, Forwarded], failures: AbstractContextManager[None]
+    run: Callable[[], Awaitable[Forwarded]], failures: AbstractContextManager[None]
 ) -> Forwarded:
     with failures:
-        return await work
+        return await run()
 
 
 def _as_batch(made: Forwarded, output: Sequence[OutputColumn]) -> ForwardedBatch:

@@ -153,12 +153,12 @@ class TableFunction:
 Function = ScalarFunction | AggregateFunction | TableFunction
 
 
-class Passing(Enum):
+class ProcessorKind(Enum):
     """How a processor gets its records, as EXPLAIN says it."""
 
     RECORDS = "row by row"
     BATCHES = "by batches"
-    AWAITED = "row by row, awaited"
+    ASYNC = "row by row, awaited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +166,15 @@ class ProcessorFunction:
     """A processor, from the rows of a stream to those of another one: PROCESS(source, 'name').
 
     `output`: the columns of its rows, in order. `supplier` makes the instance for a task.
-    `passing`: how it gets records; `concurrency`: how many of those of a task it may await at the
-    same time. `interval_ms`: the shortest of its schedules by
-    the clock of the wall; 0 without any.
+    `kind`: how it gets records; `concurrency`: how many of those of a task it may await at the same
+    time. `interval_ms`: the shortest of its schedules by the clock of the wall; 0 without any.
     """
 
     name: str
     output: tuple[OutputColumn, ...]
     supplier: Callable[[], Any]
     stores: tuple[StoreColumns, ...]
-    passing: Passing = Passing.RECORDS
+    kind: ProcessorKind = ProcessorKind.RECORDS
     interval_ms: int = 0
     concurrency: int = 1
 

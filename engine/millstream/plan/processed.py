@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
-from millstream.functions.function import Catalogue, Passing, ProcessorFunction
+from millstream.functions.function import Catalogue, ProcessorFunction, ProcessorKind
 from millstream.model.expressions import ColumnRef, Expression, Literal
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Column, Role, Schema, SourceKind
@@ -43,7 +43,7 @@ class Processed:
     def node(self, schema: Schema) -> Process:
         """Its rows as a relation with this schema."""
         reads = [
-            _read(source, offsets=self.function.passing is not Passing.BATCHES)
+            _read(source, offsets=self.function.kind is not ProcessorKind.BATCHES)
             for source in self.sources
         ]
         given = reads[0] if len(reads) == 1 else merged(_together(reads))
@@ -73,7 +73,7 @@ def processed_by(
             raise wordings.PROCESSOR_OVER_WINDOWS(source=each.name)
         if each in sources[:position]:
             raise wordings.PROCESSOR_OVER_ONE_TWICE(source=each.name)
-    if function.passing is Passing.BATCHES and item.others:
+    if function.kind is ProcessorKind.BATCHES and item.others:
         raise wordings.BATCHES_OF_SEVERAL(
             processor=function.name, hint="Merge them with UNION ALL into a stream of their own."
         )

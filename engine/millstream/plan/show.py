@@ -86,7 +86,7 @@ def describe(node: Node) -> str:
             named_calls = zip(added, calls, strict=True)
             return "Flatten " + ", ".join(_named(name, call) for name, call in named_calls)
         case Process(_, processor):
-            return f"Process {processor.name} [Python, {processor.passing.value}]"
+            return f"Process {processor.name} [Python, {processor.kind.value}]"
         case Repartition(_, keys, key_format, _, drop_null_keys):
             listed = ", ".join(_named(key.name, key.expression) for key in keys)
             dropped = ", without NULL keys" if drop_null_keys else ""

@@ -80,7 +80,7 @@ def _shape(node: Node, what: str, *, kept: bool = False) -> Shape:
             return own + _shape(node.input, what, kept=True)
         case Process(_, processor, schema, streams):
             # What the processors do may change; their stores are compared as tables.
-            own = (processor.name, processor.passing, streams, schema if kept else ())
+            own = (processor.name, processor.kind, streams, schema if kept else ())
             below = _shape(node.input, what, kept=True)
             return (own if what == "source" else ()) + below
         case Aggregate():

@@ -16,7 +16,6 @@ from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
 from millstream.processors.running import BEFORE, USERS_ERRORS, ProcessorError, Skipped, Times
-from millstream.processors.sending import Sent
 from millstream.processors.stores import Opened, StoredRows, StoreKind, TaskStores
 from millstream.processors.times import as_time
 
@@ -107,7 +106,6 @@ class _Context:
     forwarded: list[ForwardedBatch] = field(default_factory=list)
     subtopology: int = 0
     commits: bool = False
-    sent: list[Sent] = field(default_factory=list)
 
     @property
     def task_id(self) -> str:

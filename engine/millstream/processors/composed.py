@@ -26,7 +26,6 @@ from millstream.processors.processor import (
     TimeKind,
 )
 from millstream.processors.running import USERS_ERRORS, Context, Output
-from millstream.processors.sending import Header
 from millstream.processors.stores import StoreKind
 
 PEEKED = 100
@@ -273,40 +272,13 @@ class _NodeContext:
         self._name = name
         self._outer = outer
         self._shared = shared
-
-    @property
-    def partition(self) -> int:
-        """See `ProcessorContext`."""
-        return self._outer.partition
-
-    @property
-    def task_id(self) -> str:
-        """See `ProcessorContext`."""
-        return self._outer.task_id
+        self.partition, self.task_id = outer.partition, outer.task_id
+        self.send, self.commit = outer.send, outer.commit
 
     @property
     def stream_time(self) -> dt.datetime | None:
         """See `ProcessorContext`."""
         return self._outer.stream_time
-
-    def commit(self) -> None:
-        """See `ProcessorContext`."""
-        self._outer.commit()
-
-    def send(
-        self,
-        topic: str,
-        key: bytes | str | None,
-        value: bytes | str | None,
-        *,
-        timestamp: dt.datetime | None = None,
-        headers: Sequence[Header] = (),
-        partition: int | None = None,
-    ) -> None:
-        """See `ProcessorContext`."""
-        self._outer.send(
-            topic, key, value, timestamp=timestamp, headers=headers, partition=partition
-        )
 
     def store(self, name: str, kind: StoreKind[Any] | None = None) -> Any:
         """See `ProcessorContext`."""

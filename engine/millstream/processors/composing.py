@@ -11,7 +11,7 @@ from millstream.functions.function import OutputColumn, ProcessorFunction
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
 from millstream.model.types import INTEGER
-from millstream.processors.awaiting import AsyncProcessor
+from millstream.processors.async_processor import AsyncProcessor
 from millstream.processors.batches import BatchProcessor
 from millstream.processors.composed import Composition, Place, sink_columns
 from millstream.processors.definition import columns_of, function_of, not_registered

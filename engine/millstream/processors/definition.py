@@ -7,10 +7,15 @@ from contextlib import closing
 from inspect import iscoroutinefunction
 from typing import Any
 
-from millstream.functions.function import OutputColumn, Passing, ProcessorFunction, StoreColumns
+from millstream.functions.function import (
+    OutputColumn,
+    ProcessorFunction,
+    ProcessorKind,
+    StoreColumns,
+)
 from millstream.model.errors import StatementError
 from millstream.plan.types import sql_type
-from millstream.processors.awaiting import AsyncProcessor, AsyncTask
+from millstream.processors.async_processor import AsyncProcessor, AsyncTask
 from millstream.processors.batches import BatchProcessor, TaskBatches
 from millstream.processors.event_loop import EventLoop
 from millstream.processors.nodes import NAME
@@ -61,20 +66,20 @@ def function_of(
     stores, interval_ms = _declared(instance, output)
     concurrency = instance.concurrency if isinstance(instance, AsyncProcessor) else 1
     return ProcessorFunction(
-        name.upper(), output, supplier, stores, _passing(instance), interval_ms, concurrency
+        name.upper(), output, supplier, stores, _kind(instance), interval_ms, concurrency
     )
 
 
-def _passing(instance: AnyProcessor) -> Passing:
+def _kind(instance: AnyProcessor) -> ProcessorKind:
     match instance:
         case Processor():
             if iscoroutinefunction(instance.process):
                 raise TypeError("its process is async: derive it from millstream.AsyncProcessor")
-            return Passing.RECORDS
+            return ProcessorKind.RECORDS
         case BatchProcessor():
-            return Passing.BATCHES
+            return ProcessorKind.BATCHES
         case AsyncProcessor():
-            return Passing.AWAITED
+            return ProcessorKind.ASYNC
 
 
 def not_registered(name: str, error: BaseException) -> StatementError:

@@ -82,8 +82,8 @@ class Schedule(Protocol):
         """Call the function no more."""
 
 
-class ProcessorContext(Protocol):
-    """What a processor is given in `init`, and can use until `close`."""
+class TaskContext(Protocol):
+    """What processors of single records are given, whether they wait or not."""
 
     @property
     def partition(self) -> int:
@@ -96,6 +96,28 @@ class ProcessorContext(Protocol):
     @property
     def stream_time(self) -> dt.datetime | None:
         """The greatest event time of the task's records; None before the first one."""
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | str | None,
+        value: bytes | str | None,
+        *,
+        timestamp: dt.datetime | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+    ) -> None:
+        """Write a record to a topic that exists, as bytes or text: for topics whose names are known
+        only now, and records of other formats. It is committed together with what is forwarded.
+        Without a `partition` its key decides. Back-fills cannot send."""
+
+    def commit(self) -> None:
+        """Ask for a commit soon, before `commit.interval.ms` is over. Whether and when there is one
+        never changes any result."""
+
+
+class ProcessorContext(TaskContext, Protocol):
+    """What a processor is given in `init`, and can use until `close`."""
 
     @overload
     def store(self, name: str, kind: StoreKind[Opened]) -> Opened: ...
@@ -127,24 +149,6 @@ class ProcessorContext(Protocol):
         """Emit a row of the output: key and value as in `Record`; a column that is not in `value`
         is NULL. `timestamp`: by default that of the record, or the time of the schedule. `to`: in a
         `Topology` the child that gets it, by default all of them."""
-
-    def send(
-        self,
-        topic: str,
-        key: bytes | str | None,
-        value: bytes | str | None,
-        *,
-        timestamp: dt.datetime | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        partition: int | None = None,
-    ) -> None:
-        """Write a record to a topic that exists, as bytes or text: for topics whose names are known
-        only now, and records of other formats. It is committed together with what is forwarded.
-        Without a `partition` its key decides. Back-fills cannot send."""
-
-    def commit(self) -> None:
-        """Ask for a commit soon, before `commit.interval.ms` is over. Whether and when there is one
-        never changes any result."""
 
 
 class Processor:

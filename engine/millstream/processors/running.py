@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
@@ -258,10 +258,54 @@ def row_time(now_ms: int, timestamp: dt.datetime | None) -> int:
     return at
 
 
+ContextOf = TypeVar("ContextOf", bound=Context)
 _Call = Callable[[str, Callable[[Any], object], Any], None]
 
 
-class TaskProcessor:
+class RecordTask(Generic[ContextOf]):
+    """What the instances for one task have in common that get their records one by one."""
+
+    def __init__(self, context: ContextOf, times: Times) -> None:
+        """`times`: what was remembered."""
+        self.context = context
+        self.stores = context.stores
+        self.skipped: list[Skipped] = []
+        """By runs that skip; the caller empties it."""
+        self._next = 0
+        self._remembered = times
+        context.stream_ms = times.stream_ms
+        self.stores.now = lambda: context.stream_ms
+
+    def _initialised(self) -> None:
+        """`init` has ended: its schedules go on where the task is."""
+        self.stores.declared = True
+        schedules, times = self.context.schedules, self._remembered
+        for schedule, due in zip(schedules, times.due_ms, strict=False):
+            schedule.due_ms = due
+        if times.stream_ms != BEFORE:
+            # A schedule that `init` makes since lately begins where the task is.
+            for schedule in schedules[len(times.due_ms) :]:
+                schedule.begin(times.stream_ms)
+        self._next = earliest(schedules)
+
+    @property
+    def times(self) -> Times:
+        """What has to be remembered."""
+        context = self.context
+        if context.stream_ms == BEFORE:
+            return Times()
+        return Times(context.stream_ms, tuple(map(_due, context.schedules)))
+
+    def _is_due(self, before: int, now: int) -> bool:
+        """Whether schedules are due, now that stream time has advanced."""
+        if before == BEFORE:
+            for schedule in self.context.schedules:
+                schedule.begin(now)
+            self._next = earliest(self.context.schedules)
+        return now >= self._next
+
+
+class TaskProcessor(RecordTask[Context]):
     """The instance for one task."""
 
     def __init__(
@@ -274,23 +318,11 @@ class TaskProcessor:
         subtopology: int = 0,
     ) -> None:
         """`rows`: what a store held when the task was opened; `times`: what was remembered."""
-
-        self.stores = TaskStores(rows)
-        self.skipped: list[Skipped] = []
-        """By runs that skip; the caller empties it."""
-        self.context = Context(partition, output, self.stores, subtopology=subtopology)
-        self.stores.now = lambda: self.context.stream_ms
-        self.context.stream_ms = times.stream_ms
+        stores = TaskStores(rows)
+        super().__init__(Context(partition, output, stores, subtopology=subtopology), times)
         self.processor = supplier()
         self.processor.init(self.context)
-        self.stores.declared = True
-        begin_all(self.context.schedules, times)
-        self._next = earliest(self.context.schedules)
-
-    @property
-    def times(self) -> Times:
-        """What has to be remembered."""
-        return remembered(self.context)
+        self._initialised()
 
     def run(
         self, records: Iterable[Record], keys: Sequence[Any], *, skipping: bool = False
@@ -313,8 +345,9 @@ class TaskProcessor:
                 process(record)
             except USERS_ERRORS as error:
                 raise ProcessorError(place, "process") from error
-            if now > before:
-                self._advanced(before, now, call)
+            if now > before and self._is_due(before, now):
+                _call_due(context.schedules, now, call)
+                self._next = earliest(context.schedules)
         return self._ended()
 
     def punctuate(self, now: int, *, skipping: bool = False) -> Forwarded:
@@ -360,33 +393,6 @@ class TaskProcessor:
             self.processor.close()
         finally:
             self.stores.close()
-
-    def _advanced(self, before: int, now: int, call: _Call) -> None:
-        """Stream time has advanced."""
-        if before == BEFORE:
-            for schedule in self.context.schedules:
-                schedule.begin(now)
-            self._next = earliest(self.context.schedules)
-        if now >= self._next:
-            _call_due(self.context.schedules, now, call)
-            self._next = earliest(self.context.schedules)
-
-
-def begin_all(schedules: Sequence[RunningSchedule], times: Times) -> None:
-    """Have schedules go on where a task is."""
-    for schedule, due in zip(schedules, times.due_ms, strict=False):
-        schedule.due_ms = due
-    if times.stream_ms != BEFORE:
-        # A schedule that `init` makes since lately begins where the task is.
-        for schedule in schedules[len(times.due_ms) :]:
-            schedule.begin(times.stream_ms)
-
-
-def remembered(context: Context) -> Times:
-    """What a task has to remember of time."""
-    if context.stream_ms == BEFORE:
-        return Times()
-    return Times(context.stream_ms, tuple(map(_due, context.schedules)))
 
 
 def earliest(schedules: Sequence[RunningSchedule]) -> int:

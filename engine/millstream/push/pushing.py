@@ -30,7 +30,7 @@ from millstream.queries.starting import (
     topology_of,
 )
 from millstream.queries.topic_creation import create_topics
-from millstream.queries.user_functions import calls_users_functions, fewest_records
+from millstream.queries.user_functions import calls_users_functions, min_batch_records
 from millstream.query.changes import key_names
 from millstream.query.results import Stream
 from millstream.query.session import Session
@@ -173,7 +173,7 @@ def _start(
             )[topology.query_id],
             transient=True,
             users_functions=calls_users_functions(topology),
-            fewest_records=fewest_records(topology),
+            min_batch_records=min_batch_records(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(session.properties),
             max_task_idle_ms=int(effective(session.properties, "max.task.idle.ms")),

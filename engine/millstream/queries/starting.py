@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
 
 from millstream.catalog.catalog import QueryKind, QueryRecord
 from millstream.ddl import topologies, wordings
-from millstream.ddl.topics import PlannedTopics
+from millstream.ddl.topics import PlannedTopics, refuse_internal
 from millstream.ddl.topologies import partitions_of
 from millstream.executor.executor import DuckDBExecutor
 from millstream.executor.problems import PROCESSOR
@@ -40,7 +41,7 @@ from millstream.plan.nodes import holds_results
 from millstream.queries.dead_letters import DeadLetters
 from millstream.queries.registry import PersistentQuery, QueryRegistry
 from millstream.queries.topic_creation import CreatedTopics, create_topics
-from millstream.queries.user_functions import calls_users_functions, fewest_records
+from millstream.queries.user_functions import calls_users_functions, min_batch_records
 from millstream.runtime.grouping import ByBacklog
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
@@ -153,7 +154,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             streams=streams_of(topology),
             topics=registry.topics[query_id],
             users_functions=calls_users_functions(topology),
-            fewest_records=fewest_records(topology),
+            min_batch_records=min_batch_records(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(record.properties),
             max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),
@@ -254,7 +255,7 @@ def executors(
                 held=held,
                 sharing=sharing,
                 workers=registry.driver.workers,
-                topic_partitions=lambda topic: partitions_of(topic, registry.log),
+                topic_partitions=partial(_width_of_sent, registry),
                 grouping=grouping,
             )
             opened.callback(executor.close)
@@ -276,6 +277,13 @@ def executors(
             )
         opened.pop_all()
     return tuple(specs)
+
+
+def _width_of_sent(registry: QueryRegistry, topic: str) -> int:
+    """The number of partitions of a topic to which a processor sends. Raises StatementError for one
+    that does not exist, or is internal."""
+    refuse_internal(registry.settings, topic, "send to")
+    return partitions_of(topic, registry.log)
 
 
 def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping[str, str]) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.functions.function import Passing
+from millstream.functions.function import ProcessorFunction, ProcessorKind
 from millstream.model.expressions import AggregateCall, Call, Expression, TableCall, walk
 from millstream.operators.registration import node_expressions
 from millstream.plan.nodes import Aggregate, Node, Process, inputs
 from millstream.topology.topology import Topology
 
 _ROUNDS = 4
+"""At the end of a run, fewer calls wait: so many times the concurrency keeps that share small."""
 
 
 def calls_users_functions(topology: Topology) -> bool:
@@ -33,15 +34,18 @@ def calls_users_functions(topology: Topology) -> bool:
     )
 
 
-def fewest_records(topology: Topology) -> int:
-    """How many records a run of a query needs for as many calls to wait as its processors allow.
-    Several times that: at the end of a run, fewer wait."""
+def min_batch_records(topology: Topology) -> int:
+    """How many records a run of a query needs for as many calls to wait as its processors allow."""
     return max(_ROUNDS * sub.partitions * _awaited(sub.root) for sub in topology.subtopologies) or 1
 
 
 def _awaited(node: Node) -> int:
-    own = isinstance(node, Process) and node.processor.passing is Passing.AWAITED
-    calls = node.processor.concurrency if own and isinstance(node, Process) else 0
+    """The most calls of a task that a processor may await."""
+    match node:
+        case Process(processor=ProcessorFunction(kind=ProcessorKind.ASYNC, concurrency=own)):
+            calls = own
+        case _:
+            calls = 0
     return max((calls, *map(_awaited, inputs(node))))
 
 

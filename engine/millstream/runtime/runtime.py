@@ -111,7 +111,7 @@ class Runtime(Generic[Batch]):
             )
         settings = self._settings
         if spec.users_functions:
-            first = min(max(FIRST_BATCH, spec.fewest_records), settings.max_batch_records)
+            first = min(max(FIRST_BATCH, spec.min_batch_records), settings.max_batch_records)
             settings = replace(settings, max_batch_records=first)
         self._queries[spec.query_id] = QueryRunner(
             spec, self._log, settings, self._problems, self._restorer, self.background
@@ -262,7 +262,7 @@ class Runtime(Generic[Batch]):
         spec = execution.spec
         size, full = execution.settings.max_batch_records, self._settings.max_batch_records
         good = USERS_RUN_MS if spec.users_functions else RUN_MS
-        wanted = next_batch(size, full, records, took_ms, good, min(full, spec.fewest_records))
+        wanted = next_batch(size, full, records, took_ms, good, min(full, spec.min_batch_records))
         if wanted != size:
             execution.settings = replace(execution.settings, max_batch_records=wanted)
         return rest_ms(took_ms, cpu_ms) if spec.users_functions else 0

@@ -67,13 +67,13 @@ def choose(candidates: Iterable[Candidate], full: int) -> Candidate | None:
 
 
 def next_batch(
-    size: int, full: int, records: int, took_ms: int, good_ms: int, fewest: int = 1
+    size: int, full: int, records: int, took_ms: int, good_ms: int, least: int = 1
 ) -> int:
     """How many records the next run may have, after one over `records` took this long: fewer while
-    a slow function is called for each of them, but not less than `fewest`; up to `full` again
+    a slow function is called for each of them, but not less than `least`; up to `full` again
     afterwards."""
     if took_ms > 4 * good_ms and records:
-        return max(fewest, min(size, records) * good_ms // took_ms)
+        return max(least, min(size, records) * good_ms // took_ms)
     if took_ms < good_ms and records > size // 2:
         return min(full, 2 * size)
     return size

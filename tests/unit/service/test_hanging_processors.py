@@ -114,4 +114,4 @@ def test_the_status_says_where_calls_wait(db: Database, monkeypatch: pytest.Monk
         GO_ON.set()
     assert "in ask_a_server_that_does_not_answer" in said and "await self.ask_a_server" in said
     assert said.count("in process") == 1, "calls that wait in one place are shown once"
-    assert "awaiting.py" not in said and "selectors" not in said
+    assert "async_processor.py" not in said and "selectors" not in said

@@ -142,6 +142,7 @@ def test_keys_partitions_times_and_headers_of_what_is_sent() -> None:
     [
         (("missing", "k", "v"), "Topic missing does not exist|missing"),
         (("audit", "k", "v", 7), "cannot send to partition 7 of topic audit: it has 3"),
+        (("_millstream_commands_default", "k", "v"), "internal to the service"),
         (("audit", 1, "v"), "a key that is sent is bytes or text, not 1"),
         (("audit", "k", {"a": 1}), "a value that is sent is bytes or text"),
     ],

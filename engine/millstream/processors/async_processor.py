@@ -13,6 +13,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
+    Iterable,
     Iterator,
     Mapping,
     MutableMapping,
@@ -22,7 +23,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from millstream.processors.processor import Record, Schedule, TimeKind
+from millstream.processors.processor import Record, Schedule, TaskContext, TimeKind
 from millstream.processors.running import (
     BEFORE,
     NO_RECORD,
@@ -31,16 +32,15 @@ from millstream.processors.running import (
     Forwarded,
     Output,
     ProcessorError,
+    RecordTask,
     RunningSchedule,
     Skipped,
     Times,
-    begin_all,
     earliest,
     next_due,
-    remembered,
     row_time,
 )
-from millstream.processors.sending import Header, Sent
+from millstream.processors.sending import Sent
 from millstream.processors.stores import Noted, Opened, StoredRows, StoreKind, TaskStores
 from millstream.processors.times import as_time, length_ms
 
@@ -49,17 +49,9 @@ _WINDOW = 10
 """So many times the concurrency, calls may have been made, most of which wait for their key."""
 
 
-class AsyncContext(Protocol):
-    """What an `AsyncProcessor` is given in `init`, and can use until `close`; see
-    `ProcessorContext`."""
-
-    @property
-    def partition(self) -> int:
-        """The partition of the task."""
-
-    @property
-    def stream_time(self) -> dt.datetime | None:
-        """The greatest event time of the task's records up to the one that is processed."""
+class AsyncContext(TaskContext, Protocol):
+    """What an `AsyncProcessor` is given in `init`, and can use until `close`. Stream time is that
+    of the record that is processed."""
 
     def store(self, name: str, kind: StoreKind[Opened]) -> Opened:
         """A store of this task. Only `init` may call this, with the same stores each time."""
@@ -74,25 +66,6 @@ class AsyncContext(Protocol):
         self, key: Any, value: Mapping[str, Any], *, timestamp: dt.datetime | None = None
     ) -> None:
         """Emit a row of the output."""
-
-    @property
-    def task_id(self) -> str:
-        """See `ProcessorContext`."""
-
-    def send(
-        self,
-        topic: str,
-        key: bytes | str | None,
-        value: bytes | str | None,
-        *,
-        timestamp: dt.datetime | None = None,
-        headers: Sequence[Header] = (),
-        partition: int | None = None,
-    ) -> None:
-        """Write a record to a topic."""
-
-    def commit(self) -> None:
-        """Ask for a commit soon."""
 
 
 class AsyncProcessor:
@@ -208,7 +181,7 @@ class _Journal(MutableMapping[Any, Noted]):
         return len(self._own)
 
 
-class AsyncTask:
+class AsyncTask(RecordTask[_Context]):
     """The instance for one task; `open` comes first."""
 
     def __init__(
@@ -221,16 +194,10 @@ class AsyncTask:
         subtopology: int = 0,
     ) -> None:
         """See `TaskProcessor`."""
-        self.stores = TaskStores(rows)
-        self.skipped: list[Skipped] = []
-        """See `TaskProcessor`."""
-        self.context = _Context(partition, output, self.stores, subtopology=subtopology)
-        self.context.stream_ms = times.stream_ms
-        self.stores.now = lambda: self.context.stream_ms
+        stores = TaskStores(rows)
+        super().__init__(_Context(partition, output, stores, subtopology=subtopology), times)
         self.processor = supplier()
-        self._remembered = times
         self._skipping = False
-        self._next = 0
         if self.processor.concurrency < 1:
             raise ValueError("its concurrency is below 1")
         limit = self.processor.timeout
@@ -239,14 +206,7 @@ class AsyncTask:
     async def open(self) -> None:
         """Initialise the processor."""
         await self.processor.init(self.context)
-        self.stores.declared = True
-        begin_all(self.context.schedules, self._remembered)
-        self._next = earliest(self.context.schedules)
-
-    @property
-    def times(self) -> Times:
-        """What has to be remembered."""
-        return remembered(self.context)
+        self._initialised()
 
     async def run(
         self, records: Sequence[Record], keys: Sequence[Any], *, skipping: bool = False
@@ -254,19 +214,18 @@ class AsyncTask:
         """Process the records of a batch, which have these keys; see `TaskProcessor.run`."""
         context, calls = self.context, list[_Call]()
         self._begin(keys, skipping=skipping)
-        first = 0
+        ready: list[tuple[_Call, Record]] = []
         for place, record in enumerate(records):
             before, now = context.stream_ms, record.timestamp_ms
             context.stream_ms = max(before, now)
-            calls.append(_Call(place, now, context.stream_ms))
+            calls.append(call := _Call(place, now, context.stream_ms))
+            ready.append((call, record))
             if now > before and self._is_due(before, now):
-                waiting = records[first : place + 1]
-                await self._pass(calls[len(calls) - len(waiting) :], waiting)
+                await self._pass(ready)
+                ready.clear()
                 calls += await self._punctuated(context.schedules, place, now)
                 self._next = earliest(context.schedules)
-                first = place + 1
-        waiting = records[first:]
-        await self._pass(calls[len(calls) - len(waiting) :], waiting)
+        await self._pass(ready)
         return self._ended(calls)
 
     async def punctuate(self, now: int, *, skipping: bool = False) -> Forwarded:
@@ -299,14 +258,6 @@ class AsyncTask:
             self.context.sent += call.sent
         return whole
 
-    def _is_due(self, before: int, now: int) -> bool:
-        """Whether schedules are due, now that stream time has advanced."""
-        if before == BEFORE:
-            for schedule in self.context.schedules:
-                schedule.begin(now)
-            self._next = earliest(self.context.schedules)
-        return now >= self._next
-
     async def _punctuated(
         self, schedules: Sequence[RunningSchedule], place: int, now: int
     ) -> list[_Call]:
@@ -319,25 +270,22 @@ class AsyncTask:
             schedule.passed(now)
         return calls
 
-    async def _pass(self, calls: Sequence[_Call], records: Sequence[Record]) -> None:
+    async def _pass(self, ready: Iterable[tuple[_Call, Record]]) -> None:
         """Process records, as many at the same time as may be. Raises the ProcessorError of the
         first one of those that fail first."""
-        under_way = _UnderWay(self.processor.concurrency)
+        in_flight = _InFlight(self.processor.concurrency)
         last: dict[Any, asyncio.Task[None]] = {}
         try:
-            for call, record in zip(calls, records, strict=True):
-                await under_way.room()
-                before = None
-                if record.key is not None:
-                    key = _identity(record.key)
-                    before = last.get(key)
-                work = self._process(call, record, under_way.slots, before)
-                task = under_way.begin(work)
-                if record.key is not None:
+            for call, record in ready:
+                await in_flight.room()
+                key = _identity(record.key)
+                work = self._process(call, record, in_flight.slots, last.get(key))
+                task = in_flight.begin(work)
+                if key is not None:
                     last[key] = task
-            await under_way.end()
+            await in_flight.end()
         finally:
-            await under_way.cancel()
+            await in_flight.cancel()
 
     async def _process(
         self,
@@ -380,7 +328,7 @@ class AsyncTask:
         self.skipped.append(Skipped(call.place, method, error))
 
 
-class _UnderWay:
+class _InFlight:
     """The calls that have been made and have not ended."""
 
     def __init__(self, concurrency: int) -> None:
