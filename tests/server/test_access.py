@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,26 @@ def wanted(text: str, around: AccessContext) -> set[Wanted]:
 @pytest.mark.parametrize("text", CASES)
 def test_needs_of_statements(text: str, around: AccessContext) -> None:
     assert needs(text, around) == wanted(CASES[text], around)
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("CREATE STREAM x AS SELECT * FROM orders", True),
+        ("CREATE TABLE x AS SELECT id, COUNT(*) AS n FROM orders GROUP BY id", True),
+        ("INSERT INTO orders SELECT id, 'x' AS item FROM pay", True),
+        ("SELECT * FROM orders EMIT CHANGES", False),
+        ("CREATE STREAM x (a INT) WITH (kafka_topic='people', value_format='JSON')", False),
+    ],
+)
+@pytest.mark.parametrize(("topic", "made"), [("dead", True), ("salaries", False)])
+def test_who_starts_a_query_with_a_dead_letter_topic_may_write_it(
+    text: str, starts: bool, topic: str, made: bool, around: AccessContext
+) -> None:
+    properties = {"errors.dead.letter.queue.topic.name": topic}
+    more = needs(text, replace(around, properties=properties)) - needs(text, around)
+    wanted = {("WRITE", "topic", topic)} | ({("CREATE", "topic", topic)} if made else set())
+    assert more == (wanted if starts else set())
 
 
 def test_ten_thousand_cases_against_another_account(around: AccessContext) -> None:

@@ -67,7 +67,8 @@ def create_as(statement: s.CreateAs, context: PlanningContext) -> Change:
     message = f"Created query with ID {record.id}"
     if record.id in before.catalog.queries:
         _check_upgrade(planned_query, context)
-        return Change(after, message, (ReplaceQuery(record.id),), record.id)
+        dead = _dead_letter_topic(planned_query.planned, context)
+        return Change(after, message, (*dead, ReplaceQuery(record.id)), record.id)
     effects = _topic_effects(record.id, planned_query.planned, context)
     if planned_query.replaced is not None and planned_query.replaced.query_id is not None:
         old = planned_query.replaced.query_id

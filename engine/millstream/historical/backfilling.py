@@ -60,7 +60,7 @@ def run_backfill(
             raise
         watch.check()
     problems = tuple(item for item in produced if isinstance(item, Problem))
-    dead = starting.dead_letters_of(historical.registry, run.topology, session.properties)
+    dead = starting.dead_letters_of(historical.registry, session.properties)
     return BackfillResult(
         run.topology,
         topics,

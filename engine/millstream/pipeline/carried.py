@@ -119,7 +119,7 @@ class PipelineQuery:
         produced = list(runner(run_of(registry, self._topology, splits, self._properties)))
         records = tuple(item for item in produced if isinstance(item, Appended))
         problems = tuple(item for item in produced if isinstance(item, Problem))
-        dead = starting.dead_letters_of(registry, self._topology, self._properties)
+        dead = starting.dead_letters_of(registry, self._properties)
         self._tasks.commit(
             (*records, *dead.letters(problems)),
             {topic_partition: splits[topic_partition].end for topic_partition in self._inputs},

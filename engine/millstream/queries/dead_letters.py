@@ -5,7 +5,7 @@ The headers, and that a record is copied as it is, are those of KIP-1034.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -13,12 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.executor.problems import PROCESSOR
 from millstream.log.log import Appended, Log, TopicPartition
 from millstream.model.batch import RAW_SCHEMA
+from millstream.model.clock import now_ms
 from millstream.model.problem import Problem
 
 HEADER = "__streams.errors."
-_LOST = frozenset({"DESERIALIZATION", "TIMESTAMP", "PROCESSOR"})
+_LOST = frozenset({"DESERIALIZATION", "TIMESTAMP", PROCESSOR})
 """The kinds of problems for which a record is skipped."""
 _PAGE = 10_000
 """The offsets that are read at a time."""
@@ -26,17 +28,15 @@ _PAGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The topic of a query, empty if it has none. `internal`: its repartition topics, whose records
-    only it can read."""
+    """The topic of a query, empty if it has none."""
 
     log: Log[pa.Table]
     topic: str
-    internal: Set[str]
 
     def letters(self, problems: Iterable[Problem]) -> tuple[Appended[pa.Table], ...]:
         """The records that were skipped, to be appended. They are read from the log again, so this
-        raises what `Log.read` does; of a record that has been deleted
-        meanwhile, or is on a repartition topic, the letter has the row as JSON, or no value."""
+        raises what `Log.read` does; a record that was deleted meanwhile becomes a letter without
+        key and value."""
         if not self.topic:
             return ()
         lost = [problem for problem in problems if problem.kind in _LOST and problem.offset >= 0]
@@ -52,7 +52,7 @@ class DeadLetters:
     def _of(self, place: TopicPartition, problems: Sequence[Problem]) -> pa.Table:
         """The letters of one partition."""
         named = {at: each for each in problems for at in (each.offset, *each.others)}
-        rows = {} if place[0] in self.internal else self._rows(place, sorted(named))
+        rows = self._rows(place, sorted(named))
         return pa.Table.from_pylist(
             [_letter(named[at], at, rows.get(at)) for at in sorted(named)], schema=RAW_SCHEMA
         )
@@ -92,7 +92,8 @@ def _pages(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _letter(problem: Problem, offset: int, row: Mapping[str, Any] | None) -> dict[str, Any]:
     """A record of the dead letter topic."""
-    known = row or {"key": None, "value": _text(problem, offset), "timestamp": 0, "headers": None}
+    # Retention is by time, so a letter of the distant past would be deleted at once.
+    known = row or {"key": None, "value": None, "timestamp": now_ms(), "headers": None}
     told = {
         "exception": problem.kind,
         "message": problem.message,
@@ -108,9 +109,3 @@ def _letter(problem: Problem, offset: int, row: Mapping[str, Any] | None) -> dic
         "value": known["value"],
         "headers": [*(known["headers"] or ()), *headers],
     }
-
-
-def _text(problem: Problem, offset: int) -> bytes | None:
-    """The row as JSON, where its record cannot be had."""
-    known = problem.row is not None and offset == problem.offset
-    return problem.row.encode() if known and problem.row is not None else None

@@ -159,7 +159,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             commit_interval_ms=commit_interval(record.properties),
             max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),
             idle_window_close_ms=idle_window_close(record.properties),
-            dead_letters=dead_letters_of(registry, topology, record.properties).letters,
+            dead_letters=dead_letters_of(registry, record.properties).letters,
             batches=TABLES,
         ),
     )
@@ -169,12 +169,9 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
     registry.queries[query_id] = PersistentQuery(registry.plans[query_id], paused)
 
 
-def dead_letters_of(
-    registry: QueryRegistry, topology: Topology, properties: Mapping[str, str]
-) -> DeadLetters:
+def dead_letters_of(registry: QueryRegistry, properties: Mapping[str, str]) -> DeadLetters:
     """The dead letters of a query with these properties."""
-    topic = effective(properties, DEAD_LETTERS)
-    return DeadLetters(registry.log, topic, repartitions_of(topology))
+    return DeadLetters(registry.log, effective(properties, DEAD_LETTERS))
 
 
 def make_topics(registry: QueryRegistry, query_id: str) -> Topology:

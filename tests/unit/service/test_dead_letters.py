@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ import millstream
 from millstream import BatchProcessor, Database, Processor, Record
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
+from millstream.model.problem import Problem
+from millstream.queries.dead_letters import DeadLetters
 
 SQL = """
 CREATE STREAM numbers (id STRING KEY, n INT)
@@ -138,7 +139,7 @@ def test_all_records_of_a_batch_that_is_skipped_are_there() -> None:
     assert problem["count"] == 4
 
 
-def test_of_a_record_behind_a_repartition_there_is_the_row() -> None:
+def test_an_expression_that_fails_makes_no_letter() -> None:
     with opened() as db:
         db.execute(
             "CREATE STREAM moved AS SELECT CAST(n AS STRING) AS k, n FROM numbers"
@@ -219,4 +220,30 @@ def test_time_of_letters_is_that_of_the_records() -> None:
         db.wait()
         batch = db.engine.log.read("dead", 0, 0, 1).batch
     assert batch["timestamp"].to_pylist() == [BASE]
-    assert dt.datetime.fromtimestamp(BASE / 1000, dt.UTC).year == 2023
+
+
+def test_of_a_record_that_was_deleted_meanwhile_there_is_where_it_was() -> None:
+    with opened() as db:
+        db.execute(OUT)
+        put(db, 0, (b"a", b'{"N":3}'), (b"b", b'{"N":6}'))
+        log = db.engine.log
+        problem = Problem("PROCESSOR", "no 3", "numbers", 0, 0, others=(1,))
+        log.truncate("numbers", 0, 1)
+        (letters,) = DeadLetters(log, "dead").letters([problem])
+    rows = letters.batch.to_pylist()
+    assert [row["value"] for row in rows] == [None, b'{"N":6}']
+    assert rows[0]["timestamp"] > BASE and rows[1]["timestamp"] == BASE + 1
+
+
+def test_a_query_that_is_replaced_gets_its_topic_and_the_same_checks() -> None:
+    plain = "CREATE OR REPLACE STREAM copy AS SELECT * FROM numbers"
+    with opened(**{"errors.dead.letter.queue.topic.name": ""}) as db:
+        db.execute(f"{plain};")
+        db.execute("SET 'errors.dead.letter.queue.topic.name' = 'numbers';")
+        with pytest.raises(millstream.StatementError, match="cannot be the dead letter topic"):
+            db.execute(f"{plain} WHERE n > 0;")
+        db.execute("SET 'errors.dead.letter.queue.topic.name' = 'late';")
+        db.execute(f"{plain} WHERE n > 0;")
+        put(db, 0, (b"a", b"{nonsense"))
+        db.wait()
+        assert [value for _, value, _ in letters(db, "late")] == ["{nonsense"]
