@@ -9,6 +9,7 @@ with millstream.connect("orders.db") as db:
 """
 
 from millstream.applications.application import Application
+from millstream.connecting import connect
 from millstream.dsl import fn
 from millstream.dsl.cases import when
 from millstream.dsl.expressions import Expr, col, lit, struct
@@ -52,7 +53,6 @@ from millstream.processors.topology import Topology
 from millstream.query.changes import Deletion, Row
 from millstream.query.results import Done, History, Rows, Stream
 from millstream.query.subscription import Subscription
-from millstream.remote.connecting import connect
 from millstream.service.database import Database
 from millstream.statements.appender import Appender
 

@@ -4,7 +4,7 @@ from . import statements
 from .continuation import without_continuations
 from .durations import LONGEST_MS, read_duration
 from .failure import SyntaxFailure
-from .parameters import Parameters, Values, parameter_keys
+from .parameters import Parameters, Values, literal_text, parameter_keys
 from .print_expressions import print_expression, print_type
 from .printer import print_statement
 from .script import parse, parse_expression, parse_type, split
@@ -15,6 +15,7 @@ __all__ = [
     "Parameters",
     "SyntaxFailure",
     "Values",
+    "literal_text",
     "parameter_keys",
     "parse",
     "parse_expression",

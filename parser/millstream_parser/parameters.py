@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
+from .names import quote_string
 from .tokens import Kind, Lines, Token, tokenize
 
 Value = None | bool | int | float | Decimal | str | date | time
@@ -28,6 +29,14 @@ def parameter_keys(text: str) -> list[str]:
     "1", "2", … of ? and of $1, the names of :name. Raises SyntaxFailure."""
     places = [token for token in tokenize(text, Lines.of(text)) if token.kind is Kind.PARAMETER]
     return [_key(place, number) for number, place in enumerate(places, 1)]
+
+
+def literal_text(value: Value) -> str:
+    """The text of a literal. Raises ValueError for a value that has none."""
+    return "".join(
+        quote_string(text) if kind is Kind.STRING else f" {text} " if text == "AS" else text
+        for kind, text in _literal(value)
+    )
 
 
 class Parameters:

@@ -128,9 +128,8 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
             await queries.ended(server, answer)
             raise RefusedError(UNACCEPTABLE, f"PRINT gives text: accept {DELIMITED}")
         return Streamed(queries.lines(server, answer), DELIMITED)
-    framing = framing_of(kind, pull=answer.pull)
-    if isinstance(framing, ArrowStream) and isinstance(answer.result, Stream):
-        framing.changes = CHANGES in request.headers.get("accept", "")
+    changes = isinstance(answer.result, Stream) and CHANGES in request.headers.get("accept", "")
+    framing = framing_of(kind, pull=answer.pull, changes=changes)
     headers = LIVE if kind == DELIMITED and answer.query_id is not None else None
     if isinstance(answer.result, History):
         headers = {QUERY_HEADER: server.reading[answer.result]}
@@ -163,12 +162,12 @@ async def _begun(
         raise
 
 
-def framing_of(kind: str, *, pull: bool) -> Framing:
-    """The framing of a media type."""
+def framing_of(kind: str, *, pull: bool, changes: bool = False) -> Framing:
+    """The framing of a media type; `changes`: see `ArrowStream`."""
     if kind in (KSQL, PROTOBUF):
         return Objects(pull=pull) if kind == KSQL else ProtobufObjects(pull=pull)
     if kind == ARROW:
-        return ArrowStream()
+        return ArrowStream(changes=changes)
     return PlainArray() if kind == JSON else Delimited()
 
 

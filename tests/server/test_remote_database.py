@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import millstream
-from millstream import Database
+from millstream import Database, dbapi
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from tests.patience import until
 from tests.served import served
@@ -109,7 +109,7 @@ def test_many_rows_of_a_statement_and_of_an_appender(db: Database) -> None:
     eventually(db, "SELECT customer, n FROM spending", [("a", 50), ("b", 50)])
 
 
-def test_push_queries_tell_deletions(db: Database) -> None:
+def test_push_queries_tell_updates(db: Database) -> None:
     db.execute(
         "CREATE TABLE t (k STRING PRIMARY KEY, n INT)"
         " WITH (kafka_topic='t', partitions=1, value_format='JSON');"
@@ -176,6 +176,17 @@ def test_errors_are_those_of_the_engine(db: Database, sql: str) -> None:
         db.execute(sql)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1 << 70, object(), "\ud800"])
+def test_values_without_literals_are_refused(db: Database, value: Any) -> None:
+    db.execute(
+        "CREATE STREAM n (k STRING KEY, d DOUBLE)"
+        " WITH (kafka_topic='n', partitions=1, value_format='JSON');"
+    )
+    with pytest.raises(StatementError):
+        db.insert("n", [("good", 1.0), ("bad", value)])
+    assert rows(db, "SELECT * FROM n") == []
+
+
 def test_rows_that_do_not_fit_insert_nothing(db: Database) -> None:
     db.execute(SQL)
     with pytest.raises(StatementError):
@@ -203,6 +214,19 @@ def test_what_belongs_to_the_process_of_the_server_is_refused() -> None:
                 there.execute("PRINT orders;")
         with pytest.raises(StatementError, match="settings and functions there"):
             millstream.connect(server.url, service_id="x", kafka="localhost:1")
+
+
+def test_dbapi_reaches_a_server() -> None:
+    with millstream.connect() as here, served(here.engine) as server:
+        here.execute(SQL)
+        with dbapi.connect(server.url) as connection:
+            cursor = connection.execute(
+                "INSERT INTO orders (customer, amount) VALUES (?, ?)", ("a", 1.0)
+            )
+            cursor.execute("SELECT customer, amount FROM orders")
+            assert [column[0] for column in cursor.description or ()] == ["CUSTOMER", "AMOUNT"]
+            assert cursor.fetchall() == [("a", 1.0)]
+            connection.commit()
 
 
 def test_no_server_is_an_error_at_once() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.connecting import connect as connect_database
 from millstream.dbapi import exceptions
 from millstream.dbapi.cursor import Cursor
 from millstream.dbapi.exceptions import InterfaceError, NotSupportedError, translated
-from millstream.service import database
 from millstream.service.database import Database
 
 
@@ -80,4 +80,4 @@ class Connection:
 def connect(path: str = ":memory:", **options: Any) -> Connection:
     """Open a database; `options` are those of `millstream.connect`."""
     with translated():
-        return Connection(database.connect(path, **options))
+        return Connection(connect_database(path, **options))

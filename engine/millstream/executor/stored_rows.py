@@ -23,6 +23,14 @@ from millstream.state.tables import quoted
 
 _PAGE = 10_000
 """The rows that a range reads at a time."""
+_ISOLATED = (
+    "SET threads = 1; SET enable_external_access = false; SET python_enable_replacements = false;"
+    " SET lock_configuration = true;"
+)
+_STORE = (
+    "WITH store AS (SELECT s.* FROM stored s ANTI JOIN gone g ON s.key = g.key"
+    " UNION ALL SELECT * FROM new)"
+)
 
 
 def values_of(column: pa.ChunkedArray) -> list[Any]:
@@ -126,16 +134,6 @@ class StoredTable:
                 raise ValueError(str(error)) from None
         columns = [values_of(column) for column in found.columns]
         return list(zip(*columns, strict=True))
-
-
-_ISOLATED = (
-    "SET threads = 1; SET enable_external_access = false; SET python_enable_replacements = false;"
-    " SET lock_configuration = true;"
-)
-_STORE = (
-    "WITH store AS (SELECT s.* FROM stored s ANTI JOIN gone g ON s.key = g.key"
-    " UNION ALL SELECT * FROM new)"
-)
 
 
 def _key_parts(key: Any, store: StoreTable) -> tuple[Any, ...]:

@@ -19,17 +19,18 @@ from millstream.query.results import Change, Result, Rows, Stream
 from millstream.query.session import Session
 from millstream.query.subscription import Subscription
 from millstream.remote import wordings
-from millstream.remote.arrow_rows import ARROW, ArrowRows
+from millstream.remote.arrow_response import ARROW, ArrowResponse
 from millstream.remote.entities import result_of
 from millstream.remote.http import Credentials, Reply, Wire
-from millstream.remote.literals import literal, time_text
-from millstream.scripts.text import ParsedStatement, parse_text, read_script
+from millstream.remote.literals import literal
+from millstream.scripts.text import ParsedStatement, parse_text, read_script, split_text
 from millstream.service.database import Database
 from millstream.service.execution import parse_push_query, parse_script
 from millstream.statements.control import set_property
 from millstream.statements.row_tables import Insertable, read_rows
 from millstream_parser import Values, print_statement
 from millstream_parser import statements as s
+from millstream_parser.names import quote
 
 BUFFERED_BYTES = 16 << 20
 """The rows of a push query that wait here; beyond, the connection is not read."""
@@ -53,15 +54,14 @@ class RemoteDatabase(Database):
 
     def each(self, sql: str, parameters: Values = ()) -> Iterator[Result]:
         """See `Database`."""
-        given = list(parse_script(sql, self.session, parameters)) if parameters else []
-        selects = [one for one in given if isinstance(one.statement, s.SelectStatement)]
-        if selects and len(given) > 1:
-            raise wordings.SEVERAL_WITH_PARAMETERS(count=len(given))
-        if selects:
-            yield self._query(replace(given[0], text=sql), parameters)
-            return
+        count = sum(1 for _ in split_text(sql)) if parameters else 0
         for parsed in parse_script(sql, self.session, parameters):
-            yield from self._executed(parsed)
+            if not (parameters and isinstance(parsed.statement, s.SelectStatement)):
+                yield from self._executed(parsed)
+            elif count > 1:
+                raise wordings.SEVERAL_WITH_PARAMETERS(count=count)
+            else:
+                yield self._query(replace(parsed, text=sql), parameters)
 
     def executemany(self, sql: str, rows: Iterable[Values]) -> int:
         """See `Database`. INSERT INTO … VALUES is one statement with all rows."""
@@ -118,7 +118,7 @@ class RemoteDatabase(Database):
                 texts.append(f"({', '.join(values)})")
             except StatementError as error:
                 raise prefixed(f"Row {before + row + 1}: ", error) from error
-        listed = ", ".join(_quoted(name) for name in names)
+        listed = ", ".join(map(quote, names))
         self._post(f"INSERT INTO {_target(target)} ({listed}) VALUES {', '.join(texts)};")
         return rows.rows
 
@@ -204,7 +204,7 @@ class RemoteDatabase(Database):
         if push:
             return self._pushed(reply, getattr(query, "limit", None), parsed.text)
         with reply:
-            rows = ArrowRows(reply)
+            rows = ArrowResponse(reply)
             found = list(rows)
             table = pa.concat_tables(found) if found else rows.schema.empty_table()
         table = table.replace_schema_metadata(None)
@@ -212,7 +212,7 @@ class RemoteDatabase(Database):
 
     def _pushed(self, reply: Reply, limit: int | None, text: str) -> Stream:
         try:
-            rows = ArrowRows(reply)
+            rows = ArrowResponse(reply)
         except BaseException:
             reply.close()
             raise
@@ -245,7 +245,7 @@ class RemoteDatabase(Database):
         }
 
 
-def _read(rows: ArrowRows, stream: Stream) -> None:
+def _read(rows: ArrowResponse, stream: Stream) -> None:
     """Pass rows on until the query or the stream ends."""
     try:
         for table in rows:
@@ -268,11 +268,6 @@ def _target(name: str) -> str:
     return name
 
 
-def _quoted(name: str) -> str:
-    doubled = name.replace("`", "``")
-    return f"`{doubled}`"
-
-
 def _plain(parameters: Values) -> list[Any] | dict[str, Any]:
     """Parameters as JSON."""
     if isinstance(parameters, Mapping):
@@ -282,8 +277,11 @@ def _plain(parameters: Values) -> list[Any] | dict[str, Any]:
 
 def _scalar(value: Any) -> Any:
     match value:
+        case dt.datetime():
+            moment = value if value.tzinfo is None else value.astimezone(dt.UTC)
+            return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
         case dt.date() | dt.time():
-            return time_text(value)
+            return value.isoformat()
         case Decimal():
             return float(value)
         case _:

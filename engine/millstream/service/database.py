@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -17,11 +16,8 @@ from millstream.metrics.figures import EngineMetrics
 from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError
 from millstream.model.settings import (
-    OF_SHARING,
     EngineSettings,
     InstanceSettings,
-    canonical_name,
-    shared_settings,
 )
 from millstream.processors.topology import Topology
 from millstream.query.results import Result, Stream
@@ -36,7 +32,6 @@ from millstream.service.execution import (
     open_engine,
     parse_push_query,
 )
-from millstream.service.headless import run_queries_file
 from millstream.service.many import execute_many
 from millstream.statements.appender import BATCH_ROWS, Appender, open_appender
 from millstream.statements.bulk_inserts import insert_rows
@@ -201,57 +196,6 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def connect(
-    path: str = ":memory:",
-    *,
-    kafka: str | None = None,
-    service_id: str = "default",
-    kafka_settings: Mapping[str, str] | None = None,
-    sharing: InstanceSettings | None = None,
-    settings: EngineSettings | None = None,
-    properties: dict[str, str] | None = None,
-    functions: Sequence[UserFunction] = (),
-    queries_file: str | None = None,
-) -> Database:
-    """Open a database in this process; see `millstream.connect`."""
-    session, properties = Session(), properties or {}
-    sharing = shared_settings(sharing, properties)
-    for name, value in properties.items():
-        if canonical_name(name) not in OF_SHARING:
-            session.set(name, value)
-        elif kafka is None:
-            raise StatementError(f"{name} is for instances that share a log on Kafka: give kafka")
-    if kafka_settings and kafka is None:
-        raise StatementError("kafka_settings are given, but no kafka")
-    if sharing and kafka is None:
-        raise StatementError("A database in a file is not shared: give kafka with sharing")
-    settings = _with_threads(settings or EngineSettings(), session)
-    engine = open_log_engine(path, kafka, service_id, kafka_settings, sharing, settings, functions)
-    try:
-        if queries_file is not None:
-            run_queries_file(engine, queries_file, session)
-    except BaseException:
-        engine.close()
-        raise
-    engine.start()
-    database = Database(engine, session)
-    atexit.register(database.close)
-    return database
-
-
-def _with_threads(settings: EngineSettings, session: Session) -> EngineSettings:
-    """The settings with the number of threads that the session's properties give, if any."""
-    if settings.function_threads < 1:
-        threads = settings.function_threads
-        raise StatementError(f"There must be at least one thread for functions, not {threads}")
-    given = session.properties.get("num.stream.threads")
-    if given is None:
-        return settings
-    if int(given) < 1:
-        raise StatementError(f"There must be at least one processing thread, not {given}")
-    return replace(settings, processing_threads=int(given))
 
 
 def open_log_engine(

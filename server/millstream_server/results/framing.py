@@ -186,19 +186,19 @@ class ArrowStream:
 
     media_type = ARROW
 
-    def __init__(self) -> None:
-        self.changes = False
+    def __init__(self, *, changes: bool = False) -> None:
+        self._changes = changes
 
     def header(self, query_id: str | None, schema: Schema) -> bytes:
         """See `Framing`."""
         self._sink = io.BytesIO()
         about = {"queryId": query_id or "", "schema": str(schema)}
         fields = [pa.field(column.name, arrow_type(column.type)) for column in schema.columns]
-        if self.changes:
+        if self._changes:
             fields.append(pa.field(DIFF, pa.int8()))
         self._schema = pa.schema(fields, metadata=about)
         self._writer = pa.ipc.new_stream(self._sink, self._schema)
-        if self.changes:
+        if self._changes:
             # The writer keeps the columns until there is a batch, which may be long.
             self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=self._schema))
         return self._taken()
@@ -206,7 +206,7 @@ class ArrowStream:
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
         columns = without_deletions(table).columns[: len(self._schema)]
-        if self.changes:
+        if self._changes:
             columns = _with_diff(table)
         wanted = zip(columns, self._schema.types, strict=True)
         self._writer.write_table(

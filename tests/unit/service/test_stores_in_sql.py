@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,7 +79,7 @@ def test_it_sees_what_is_stored_and_what_this_run_has_changed(
         ("SELEC 1", "syntax error"),
         ("SELECT * FROM stored_elsewhere", "does not exist"),
         ("SELECT CAST(key AS INT) FROM store", "Could not convert"),
-        ("SELECT 1); DROP TABLE store; --", "error"),
+        ("SELECT 1); DROP TABLE store; --", "Table with name store does not exist"),
         ("SELECT * FROM read_text('{file}')", "disabled"),
         ("SELECT * FROM here", "does not exist"),
     ],
@@ -93,9 +93,9 @@ def test_sql_that_fails_stops_the_query_and_harms_nothing(
     class Wrong(Asking):
         def process(self, record: Record) -> None:
             self.last.put(record.key, record.value["N"])
-            here: Any = [1]
-            del here
+            here = pa.table({"key": ["of the caller"]})
             self.last.sql(query.replace("{file}", str(file)))
+            assert here.num_rows == 1
 
     with opened(Wrong) as db:
         db.insert("numbers", [("a", 1)])

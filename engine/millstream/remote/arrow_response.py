@@ -15,7 +15,7 @@ _END = b"\xff\xff\xff\xff\0\0\0\0"
 """How a whole stream ends; one that failed on the way does not."""
 
 
-class ArrowRows:
+class ArrowResponse:
     """A response with rows. Raises UnavailableError where it breaks off."""
 
     def __init__(self, reply: Reply) -> None:
