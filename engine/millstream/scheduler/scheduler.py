@@ -136,7 +136,6 @@ class Scheduler:
             return
         self._changes = self._runtime.changes
         self._queue.synchronise(self._runtime.subscriptions(), self._clock())
-        # A new query may wait for the results of those that linger.
         self._wake_lingering()
 
     # ---- threads of the pool -----------------------------------------------------------------
@@ -223,7 +222,11 @@ class Scheduler:
         return self._awaited.query_ids
 
     def _wake_lingering(self) -> None:
-        for query_id in self._queue.lingering:
+        """Wake those that linger although somebody waits for their results by now."""
+        lingering = self._queue.lingering
+        if not lingering:
+            return
+        for query_id in self._awaited_now(self._clock()).intersection(lingering):
             self._queue.wake(query_id)
 
     def look(self, topics: Collection[str], until: float) -> None:

@@ -97,6 +97,8 @@ def test_a_push_query_gets_rows_that_linger_and_those_that_come(db: Database) ->
     assert isinstance(pushed, Stream)
     rows = iter(pushed)
     assert [next(rows), next(rows)] == [("a", 1), ("a", 2)]
+    # Queries that do not feed it were not woken, so they still linger.
+    assert lingering(db) == {"ELSEWHERE"}
     insert(db)
     assert next(rows) == ("a", 3)
     until(lambda: lingering(db) == {"ELSEWHERE"})
