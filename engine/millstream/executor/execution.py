@@ -88,9 +88,12 @@ class _Running:
             case Sql(target, text):
                 self.relations[str(target)] = self.session.views.query(text, few=self.few)
             case Call(target, _, function, needed):
-                self.relations[target] = function({name: self.relations[name] for name in needed})
+                given = {name: self.relations[name] for name in needed}
+                with self.processors.calling():
+                    self.relations[target] = function(given)
             case ProcessorCall():
-                self.relations |= self.processors.run(step, self.relations[step.source])
+                with self.processors.calling():
+                    self.relations |= self.processors.run(step, self.relations[step.source])
             case Repeat(until_empty, steps):
                 while self.relations[until_empty].num_rows:
                     for inner in steps:

@@ -7,7 +7,7 @@ that order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -212,23 +212,18 @@ class DuckDBExecutor:
             raise stopped(error, self._sub) from error
         told = (*problems, *chain.from_iterable(one.problems for one in made))
         first = min(taken[0].first, *(one.first for one in made))
-        sent, commits = self._sent([group for group, _ in work])
+        called = [group.take_called() for group, _ in work]
+        sent = chain.from_iterable(sent for sent, _, _ in called)
         return replace(
             whole,
-            outputs=(*outputs, *sent),
+            outputs=(*outputs, *appended(sent, self._topic_partitions)),
             problems=told,
             first=first,
             kept=kept,
             closed=any(one.closed for one in made),
-            commits=commits,
+            commits=any(commits for _, commits, _ in called),
+            called_s=sum(seconds for _, _, seconds in called),
         )
-
-    def _sent(self, groups: Iterable[TaskGroup]) -> tuple[tuple[Appended[pa.Table], ...], bool]:
-        """What processors have sent in the run, and whether one has asked for a commit."""
-        taken = [group.take_sent() for group in groups]
-        sent = chain.from_iterable(some for some, _ in taken)
-        commits = any(commits for _, commits in taken)
-        return appended(sent, self._topic_partitions), commits
 
     def _close_windows(
         self,

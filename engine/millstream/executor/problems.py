@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.executor.decode import Decoder
-from millstream.executor.processors import SKIPPED, ProcessingError, users_traceback
+from millstream.executor.made_rows import SKIPPED, users_traceback
+from millstream.executor.processors import ProcessingError
 from millstream.model.batch import PART, SEQ
 from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
 from millstream.model.problem import Problem

@@ -7,7 +7,7 @@ with everything it keeps in memory when a run fails or the task leaves.
 from __future__ import annotations
 
 import logging
-import traceback
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -19,19 +19,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.executor.stored_rows import StoredTable, column_of, key_columns, values_of
+from millstream.executor.made_rows import OpenProcessor, MadeRows
+from millstream.executor.stored_rows import StoredTable, column_of, values_of
 from millstream.functions.function import OutputColumn, ProcessorKind
-from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
-from millstream.model.physical import arrow_type, physical_names
+from millstream.model.batch import HEADERS, PART, ROWTIME
+from millstream.model.physical import physical_names
 from millstream.model.schema import Role, Schema
 from millstream.operators.arrival_sequence import ORIGIN
-from millstream.operators.process import DUE, STREAM_TIME, VALUE
-from millstream.operators.program import ProcessorCall, StoreTable
+from millstream.operators.process import DUE, STREAM_TIME
+from millstream.operators.program import ProcessorCall
 from millstream.plan.nodes import Process, ProcessedStream
 from millstream.plan.processed import OFFSET
 from millstream.processors import batches
 from millstream.processors.async_processor import AsyncTask
-from millstream.processors.batches import ForwardedBatch, Integers, TaskBatches
+from millstream.processors.batches import ForwardedBatch, TaskBatches
 from millstream.processors.event_loop import EventLoop, together
 from millstream.processors.processor import Record
 from millstream.processors.running import (
@@ -40,19 +41,14 @@ from millstream.processors.running import (
     Forwarded,
     Output,
     ProcessorError,
-    Skipped,
     TaskProcessor,
     Times,
 )
 from millstream.processors.sending import Header, Sent
 from millstream.processors.stores import StoreKind
 from millstream.state.store import Session
-from millstream.state.tables import DELETED, quoted
+from millstream.state.tables import quoted
 
-SKIPPED = "skipped"
-"""A column that only the relation of skipped records has. Of several that are skipped together, the
-first one has the message."""
-_Instance = TaskProcessor | TaskBatches | AsyncTask
 _LOG = logging.getLogger("millstream.processors")
 
 
@@ -85,11 +81,13 @@ class Processors:
     """Whether records for which user code fails are skipped, instead of a query that stops."""
     punctuating: Punctuating | None = None
     """What the run calls by the clock of the wall."""
-    _open: dict[tuple[str, int], _Instance] = field(default_factory=dict)
+    _open: dict[tuple[str, int], OpenProcessor] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     """What was sent since the caller has taken it."""
     commits: bool = False
     """Whether a commit was asked for since the caller has reset this."""
+    called_s: float = 0.0
+    """How long functions in Python were called since the caller has reset this."""
     _loop: EventLoop | None = None
     """The event loop of those that wait, while any are open."""
 
@@ -109,6 +107,13 @@ class Processors:
             self._loop.close()
             self._loop = None
 
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Note how long calls of functions in Python take."""
+        began = time.perf_counter()
+        yield
+        self.called_s += time.perf_counter() - began
+
     @property
     def _waiting(self) -> EventLoop:
         if self._loop is None:
@@ -117,7 +122,7 @@ class Processors:
 
     def run(self, call: ProcessorCall, rows: pa.Table) -> dict[str, pa.Table]:
         """The relations that a step makes of its source's rows. Raises ProcessingError."""
-        made = _Made(call)
+        made = MadeRows(call)
         given = _Given(call, rows)
         if call.node.processor.kind is ProcessorKind.ASYNC:
             self._run_awaiting(call, rows, given, made)
@@ -134,7 +139,13 @@ class Processors:
         return made.relations(rows)
 
     def _note(
-        self, made: _Made, part: int, instance: _Instance, start: int, *, remembered: bool = True
+        self,
+        made: MadeRows,
+        part: int,
+        instance: OpenProcessor,
+        start: int,
+        *,
+        remembered: bool = True,
     ) -> None:
         """What a task has done in the run, besides the rows that it has made."""
         made.changed(part, instance, start, remembered=remembered)
@@ -145,7 +156,7 @@ class Processors:
         instance.context.commits = False
 
     def _run_awaiting(
-        self, call: ProcessorCall, rows: pa.Table, given: _Given, made: _Made
+        self, call: ProcessorCall, rows: pa.Table, given: _Given, made: MadeRows
     ) -> None:
         """Run those that wait, for all tasks at the same time."""
         opened: list[tuple[int, int, AsyncTask]] = []
@@ -163,7 +174,7 @@ class Processors:
             self._note(made, part, instance, start)
 
     def _punctuate(
-        self, call: ProcessorCall, rows: pa.Table, made: _Made, punctuating: Punctuating
+        self, call: ProcessorCall, rows: pa.Table, made: MadeRows, punctuating: Punctuating
     ) -> None:
         """Call what is due by the clock of the wall, behind the records of the run."""
         for part in punctuating.parts:
@@ -181,7 +192,7 @@ class Processors:
             made.add(part, [_as_batch(forwarded, call.node.processor.output)], 0)
             self._note(made, part, instance, 0, remembered=False)
 
-    def _opened(self, call: ProcessorCall, part: int) -> _Instance:
+    def _opened(self, call: ProcessorCall, part: int) -> OpenProcessor:
         found = self._open.get((call.target, part))
         if found is None:
             tables = {store.name: store for store in call.stores}
@@ -315,13 +326,11 @@ def _records(
     # The way through NumPy is several times shorter than to_pylist, for numbers without NULLs.
     numbers = (rows[ROWTIME], rows[PART], columns[OFFSET])
     places = [column.to_numpy().tolist() for column in numbers]
-    source, topic = stream.name, stream.topic
-    return keys, (
-        Record(key, dict(zip(names, row, strict=True)), time, part, source, topic, at, headers)
-        for key, row, time, part, at, headers in zip(
-            keys, others, *places, _headers(rows), strict=True
-        )
-    )
+    # Without `strict`, which takes as long as the dict.
+    values = (dict(zip(names, row)) for row in others)  # noqa: B905
+    times, parts, offsets = places
+    same = repeat(stream.name), repeat(stream.topic)
+    return keys, map(Record, keys, values, times, parts, *same, offsets, _headers(rows))
 
 
 def _headers(rows: pa.Table) -> Iterable[Sequence[Header]]:
@@ -350,122 +359,3 @@ def _records_of_several(node: Process, rows: pa.Table) -> tuple[list[Any], Itera
 
 def _rows(columns: Sequence[list[Any]], count: int) -> Iterable[tuple[Any, ...]]:
     return zip(*columns, strict=True) if columns else repeat((), count)
-
-
-class _Made:
-    """What all tasks of a run have made."""
-
-    def __init__(self, call: ProcessorCall) -> None:
-        self._call = call
-        self._chunks: list[Sequence[pa.Array]] = []
-        self._times: list[pa.Array] = []
-        self._parts: list[Integers] = []
-        self._causes: list[Integers] = []
-        self._remembered: dict[int, tuple[int, list[int]]] = {}
-        self._skipped: list[tuple[int, int, Skipped]] = []
-        self._changes: dict[str, list[tuple[int, Any, Any]]] = {s.name: [] for s in call.stores}
-
-    def add(self, part: int, forwarded: Sequence[ForwardedBatch], start: int) -> None:
-        """Rows of a task, whose first record of the run is number `start`."""
-        for chunk in forwarded:
-            self._chunks.append(chunk.columns)
-            self._times.append(chunk.times_ms)
-            self._parts.append(np.full(len(chunk.causes), part, np.int32))
-            self._causes.append(np.where(chunk.causes < 0, NO_RECORD, start + chunk.causes))
-
-    def changed(
-        self, part: int, instance: _Instance, start: int, *, remembered: bool = True
-    ) -> None:
-        """The state of a task after its rows, and the records that it has skipped. `remembered`:
-        its times may have changed, too."""
-        for each in instance.skipped:
-            place = NO_RECORD if each.place < 0 else start + each.place
-            self._skipped.append((part, place, each))
-        instance.skipped.clear()
-        times = instance.times
-        if remembered:
-            self._remembered[part] = (times.stream_ms, list(times.due_ms))
-        for name, store in instance.stores.named.items():
-            self._changes[name] += [(part, key, value) for key, value in store.changes()]
-
-    def relations(self, rows: pa.Table) -> dict[str, pa.Table]:
-        """All relations by name."""
-        call = self._call
-        made = {
-            call.target: self._output(rows),
-            call.times_new: self._times_table(),
-            call.skipped: self._skipped_table(rows),
-        }
-        return made | {s.changes: _changes_table(s, self._changes[s.name]) for s in call.stores}
-
-    def _output(self, rows: pa.Table) -> pa.Table:
-        schema = self._call.node.schema
-        causes = np.concatenate([np.empty(0, np.int64), *self._causes])
-        parts = np.concatenate([np.empty(0, np.int32), *self._parts])
-        cause, count = _taken(rows, causes), len(causes)
-        output = self._call.node.processor.output
-        columns = [
-            pa.chunked_array([chunk[number] for chunk in self._chunks], arrow_type(column.type))
-            for number, column in enumerate(output)
-        ]
-        times = pa.chunked_array(self._times, pa.int64())
-        columns += [times] * (len(schema.columns) - len(columns))
-        columns += [pa.array(parts), pa.array(np.arange(count)), times]
-        columns.append(pa.array(np.ones(count, np.int8)))
-        columns += [cause[name] for name in self._call.carried]
-        columns.append(pc.fill_null(cause[ORIGIN], NO_RECORD))
-        names = [*physical_names(schema.names), PART, SEQ, ROWTIME, DIFF]
-        return pa.Table.from_arrays(columns, names=[*names, *self._call.carried, ORIGIN])
-
-    def _times_table(self) -> pa.Table:
-        parts, times = list(self._remembered), self._remembered.values()
-        columns = [
-            pa.array(parts, pa.int32()),
-            pa.array([stream for stream, _ in times], pa.int64()),
-            pa.array([due for _, due in times], pa.list_(pa.int64())),
-            pa.array([False] * len(parts), pa.bool_()),
-        ]
-        return pa.Table.from_arrays(columns, names=[PART, STREAM_TIME, DUE, DELETED])
-
-    def _skipped_table(self, rows: pa.Table) -> pa.Table:
-        """As the problems of expressions, see `operators.relation.reported`."""
-        name = self._call.node.processor.name
-        parts = [part for part, _, each in self._skipped for _ in range(each.count)]
-        places = np.array(
-            [place + n for _, place, each in self._skipped for n in range(each.count)], np.int64
-        )
-        origins = pc.fill_null(_taken(rows, places)[ORIGIN], NO_RECORD)
-        texts: list[str | None] = []
-        for _, _, each in self._skipped:
-            texts += (_skipped_text(name, each), *repeat(None, each.count - 1))
-        columns = [pa.array(parts, pa.int32()), origins, pa.array(texts, pa.string())]
-        columns.append(pa.array([True] * len(parts), pa.bool_()))
-        return pa.Table.from_arrays(columns, names=[PART, SEQ, "message", SKIPPED])
-
-
-def _taken(rows: pa.Table, places: Integers) -> pa.Table:
-    """The rows at these places; a row of NULLs where there is no record."""
-    return rows.take(pa.array(np.maximum(places, 0), mask=places < 0))
-
-
-def _skipped_text(processor: str, skipped: Skipped) -> str:
-    count = skipped.count
-    what = f"skipped {count} records from this one on" if count > 1 else "skipped the record"
-    return f"Processor {processor}.{skipped.method} {what}: {users_traceback(skipped.error)}"
-
-
-def users_traceback(error: BaseException) -> str:
-    """The exception of a user's method as Python shows it."""
-    # The first frame is the caller of the method.
-    below = None if error.__traceback__ is None else error.__traceback__.tb_next
-    return "".join(traceback.format_exception(type(error), error, below)).rstrip()
-
-
-def _changes_table(store: StoreTable, changes: Sequence[tuple[int, Any, Any]]) -> pa.Table:
-    columns = [
-        pa.array([part for part, _, _ in changes], pa.int32()),
-        *key_columns([key for _, key, _ in changes], store),
-        column_of([value for _, _, value in changes], store.value),
-        pa.array([value is None for _, _, value in changes], pa.bool_()),
-    ]
-    return pa.Table.from_arrays(columns, names=[PART, *store.key_columns, VALUE, DELETED])

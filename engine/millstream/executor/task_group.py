@@ -192,11 +192,12 @@ class TaskGroup:
             self._written.setdefault(name, []).append(rows)
         return output_of(relations), (*problems, *late_rows(relations, chosen.program.late, sub))
 
-    def take_sent(self) -> tuple[list[Sent], bool]:
-        """What processors have sent since the last call, and whether one has asked for a commit."""
+    def take_called(self) -> tuple[list[Sent], bool, float]:
+        """Since the last call: what processors have sent, whether one has asked for a commit, and
+        for how many seconds functions in Python were called."""
         processors = self._processors
-        taken = processors.sent, processors.commits
-        processors.sent, processors.commits = [], False
+        taken = processors.sent, processors.commits, processors.called_s
+        processors.sent, processors.commits, processors.called_s = [], False, 0.0
         return taken
 
     @property

@@ -61,10 +61,25 @@ class Output:
         self._accept = [accept(column.type) for column in columns]
         self._keys = sum(column.key for column in columns)
         self._values = dict.fromkeys(self._names[self._keys :])
+        others = zip(self._values, self._accept[self._keys :], strict=True)
+        self._fields = tuple(others) if self._keys == 1 else None
+        """The value columns, where a key column stands before them."""
 
     def row(self, key: Any, value: Mapping[str, Any]) -> list[Any]:
         """The values of a row, keys first, as copies; raises ValueError or TypeError for those that
         are not accepted."""
+        if self._fields is not None and len(self._fields) == len(value):
+            # The short way of most rows. What it does not accept is looked at again below.
+            try:
+                made = [self._accept[0](key)]
+                for name, take in self._fields:
+                    made.append(take(value[name]))
+                return made
+            except (KeyError, ValueError):
+                pass
+        return self._row(key, value)
+
+    def _row(self, key: Any, value: Mapping[str, Any]) -> list[Any]:
         keys = key if self._keys > 1 else (key,)
         if not self._keys:
             if key is not None:
@@ -241,11 +256,15 @@ class Context:
     def time_of(self, timestamp: dt.datetime | None) -> int:
         """The time of a row that is forwarded now, in ms. Raises RuntimeError where nothing can be
         forwarded, ValueError for a time that no row can have."""
-        return row_time(self.now_ms, timestamp)
+        now_ms = self.now_ms
+        return now_ms if timestamp is None and now_ms > 0 else row_time(now_ms, timestamp)
 
     def emit(self, row: Sequence[Any], at_ms: int) -> None:
         """Add a row to the output."""
-        self.forwarded.add(row, at_ms, self.cause)
+        forwarded = self.forwarded
+        forwarded.values.extend(row)
+        forwarded.times_ms.append(at_ms)
+        forwarded.causes.append(self.cause)
 
 
 def row_time(now_ms: int, timestamp: dt.datetime | None) -> int:

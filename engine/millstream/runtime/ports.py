@@ -27,7 +27,8 @@ class RunResult(Generic[Batch]):
     `watermark`: everything that the partitions will bring up to this event time is consumed; END
     where all were at their ends. `first`: the least event time consumed, or released by closing.
     `kept`: bytes of output that will leave with `flush`. `closed`: whether a run that closes
-    windows had any to close. `commits`: whether a processor has asked for a commit.
+    windows had any to close. `commits`: whether a processor has asked for a commit. `called_s`: the
+    time in seconds that calls of functions in Python took.
     """
 
     outputs: tuple[Appended[Batch], ...]
@@ -38,6 +39,7 @@ class RunResult(Generic[Batch]):
     kept: int = 0
     closed: bool = False
     commits: bool = False
+    called_s: float = 0.0
     ahead: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
 
     @property

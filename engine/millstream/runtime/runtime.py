@@ -247,22 +247,28 @@ class Runtime(Generic[Batch]):
         execution = self._queries.get(query_id)
         if execution is None:
             return Step(False, None)
-        before = execution.metrics.records_in
+        before, called = execution.metrics.records_in, execution.runners.called_s
         if execution.advance(now, commits=commits):
-            return Step(True, now, records=execution.metrics.records_in - before)
+            records = execution.metrics.records_in - before
+            called_ms = round(1000 * (execution.runners.called_s - called))
+            return Step(True, now, records=records, called_ms=called_ms)
         due = not commits and execution.due(now)
         return Step(False, wake_at(execution, now), awaiting(execution), due=due)
 
-    def pace(self, query_id: str, records: int, took_ms: int, cpu_ms: int) -> int:
-        """Adapt the size of a query's next runs to how long a run over `records` took, and how long
-        it computed. Returns for how many ms the query should leave the time to others."""
+    def pace(self, query_id: str, step: Step, took_ms: int, cpu_ms: int) -> int:
+        """Adapt the size of a query's next runs to how long a step took, and how long it computed.
+        Returns for how many ms the query should leave the time to others."""
         execution = self._queries.get(query_id)
         if execution is None:
             return 0
         spec = execution.spec
         size, full = execution.settings.max_batch_records, self._settings.max_batch_records
-        good = USERS_RUN_MS if spec.users_functions else RUN_MS
-        wanted = next_batch(size, full, records, took_ms, good, min(full, spec.min_batch_records))
+        least = min(full, spec.min_batch_records)
+        wanted = next_batch(size, full, step.records, took_ms, RUN_MS, least)
+        if spec.users_functions:
+            # Not all that the run took: much of a short run is the same however short it is.
+            called = next_batch(size, full, step.records, step.called_ms, USERS_RUN_MS, least)
+            wanted = min(wanted, called)
         if wanted != size:
             execution.settings = replace(execution.settings, max_batch_records=wanted)
         return rest_ms(took_ms, cpu_ms) if spec.users_functions else 0

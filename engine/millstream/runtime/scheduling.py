@@ -11,7 +11,7 @@ RUN_MS = 500
 """A run several times this long is too long: its query does nothing else meanwhile, not even
 commit."""
 USERS_RUN_MS = 50
-"""The same where user functions are called, which may hold the interpreter lock."""
+"""The same for the calls of user functions in a run, which may hold the interpreter lock."""
 FIRST_BATCH = 64
 """For a query that calls user functions, whose duration is unknown."""
 SHARE = 10

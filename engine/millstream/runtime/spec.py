@@ -246,6 +246,8 @@ class Metrics:
 class SubTopologyMetrics:
     """Counters of one sub-topology since its query was added."""
 
+    called_s: float = 0.0
+    """How long calls of functions in Python took."""
     records_in: int = 0
     records_out: int = 0
     changes: int = 0
@@ -331,13 +333,15 @@ class CommitRounds:
 class Step:
     """`progress`: work was done, step again at once. Otherwise nothing will happen before `wake_at`
     (None: never) unless the log gets records or a query is added or resumed. `awaiting`: records on
-    the log are requested and have not arrived yet. `records`: how many were processed. `due`: the
-    query waits for a commit round."""
+    the log are requested and have not arrived yet. `records`: how many were processed. `called_ms`:
+    how long functions in Python were called for them. `due`: the query waits for a commit round.
+    """
 
     progress: bool
     wake_at: int | None
     awaiting: bool = False
     records: int = 0
+    called_ms: int = 0
     due: bool = False
 
 

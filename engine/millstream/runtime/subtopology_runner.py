@@ -303,11 +303,7 @@ class SubTopologyRunner(Generic[Batch]):
         """Run the executor over everything buffered. Returns the result and the number of records
         consumed, as a distance in offsets (0: all of it was held back). `closing`: the sub-topology
         is idle, and its windows are closed."""
-        inputs = [
-            self.buffer[topic_partition]
-            for topic_partition in self._places()
-            if topic_partition in self.buffer
-        ]
+        inputs = [self.buffer[place] for place in self._places() if place in self.buffer]
         together = self.channels.together
         result = self.spec.executor.run(inputs, together=together, closing=closing)
         moved = records = 0
@@ -377,6 +373,7 @@ class SubTopologyRunner(Generic[Batch]):
 
     def _count(self, result: RunResult[Batch], records: int) -> None:
         self.metrics.records_in += records
+        self.metrics.called_s += result.called_s
         self.metrics.records_out += sum(output.count for output in result.outputs)
         for problem in result.problems:
             if problem.kind == "LATE":

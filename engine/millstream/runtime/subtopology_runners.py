@@ -178,6 +178,11 @@ class SubTopologyRunners(Generic[Batch]):
         return sum(runner.metrics.records_in for runner in self._all)
 
     @property
+    def called_s(self) -> float:
+        """For how many seconds functions in Python were called since the query was added."""
+        return sum(runner.metrics.called_s for runner in self._all)
+
+    @property
     def awaiting(self) -> bool:
         """Whether the last requested records have not arrived yet."""
         return any(runner.awaiting for runner in self._all)

@@ -309,7 +309,7 @@ class Driver:
             self._steps.end(query_id)
         took_ms = round(1000 * (time.monotonic() - started))
         cpu_ms = round(1000 * (time.thread_time() - computed))
-        return step, self.runtime.pace(query_id, step.records, took_ms, cpu_ms)
+        return step, self.runtime.pace(query_id, step, took_ms, cpu_ms)
 
     # ---- the end -----------------------------------------------------------------------------
 

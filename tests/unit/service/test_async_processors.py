@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import millstream
 from millstream import AsyncContext, AsyncProcessor, Database, EngineSettings, KeyValueStore, Record
-from millstream.runtime.spec import QueryState
+from millstream.runtime.spec import QueryState, Step
 from millstream.testing import TopologyTestDriver
 
 SQL = """
@@ -199,8 +199,20 @@ def test_runs_stay_large_enough_however_long_the_calls_take() -> None:
         (query,) = db.engine.catalog.queries
         runtime = db.engine.runtime
         for _ in range(10):
-            runtime.pace(query, 4_000, took_ms=60_000, cpu_ms=10)
+            step = Step(True, 0, records=4_000, called_ms=60_000)
+            runtime.pace(query, step, took_ms=60_000, cpu_ms=10)
         assert runtime._queries[query].settings.max_batch_records == 4 * 2 * Many.concurrency
+
+
+def test_runs_become_large_if_the_calls_are_short_however_long_the_rest_takes() -> None:
+    with opened(Many, "Many", batch=10_000) as db:
+        (query,) = db.engine.catalog.queries
+        runtime = db.engine.runtime
+        for _ in range(10):
+            records = runtime._queries[query].settings.max_batch_records
+            step = Step(True, 0, records=records, called_ms=1)
+            runtime.pace(query, step, took_ms=400, cpu_ms=200)
+        assert runtime._queries[query].settings.max_batch_records == 10_000
 
 
 def test_tasks_of_several_partitions_wait_at_the_same_time() -> None:
