@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.executor.made_rows import OpenProcessor, MadeRows
+from millstream.executor.made_rows import MadeRows, OpenProcessor
 from millstream.executor.stored_rows import StoredTable, column_of, values_of
 from millstream.functions.function import OutputColumn, ProcessorKind
 from millstream.model.batch import HEADERS, PART, ROWTIME

@@ -30,7 +30,11 @@ from millstream.queries.starting import (
     topology_of,
 )
 from millstream.queries.topic_creation import create_topics
-from millstream.queries.user_functions import calls_users_functions, min_batch_records
+from millstream.queries.user_functions import (
+    calls_users_functions,
+    expressions_call_users_functions,
+    min_batch_records,
+)
 from millstream.query.changes import key_names
 from millstream.query.results import Stream
 from millstream.query.session import Session
@@ -173,6 +177,7 @@ def _start(
             )[topology.query_id],
             transient=True,
             users_functions=calls_users_functions(topology),
+            measures_calls=not expressions_call_users_functions(topology),
             min_batch_records=min_batch_records(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(session.properties),

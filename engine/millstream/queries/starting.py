@@ -41,7 +41,11 @@ from millstream.plan.nodes import holds_results
 from millstream.queries.dead_letters import DeadLetters
 from millstream.queries.registry import PersistentQuery, QueryRegistry
 from millstream.queries.topic_creation import CreatedTopics, create_topics
-from millstream.queries.user_functions import calls_users_functions, min_batch_records
+from millstream.queries.user_functions import (
+    calls_users_functions,
+    expressions_call_users_functions,
+    min_batch_records,
+)
 from millstream.runtime.grouping import ByBacklog
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
@@ -154,6 +158,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             streams=streams_of(topology),
             topics=registry.topics[query_id],
             users_functions=calls_users_functions(topology),
+            measures_calls=not expressions_call_users_functions(topology),
             min_batch_records=min_batch_records(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(record.properties),

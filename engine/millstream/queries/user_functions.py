@@ -19,14 +19,18 @@ _ROUNDS = 4
 def calls_users_functions(topology: Topology) -> bool:
     """Whether a topology has a processor, or an expression of it calls a function that is not built
     in."""
+    processes = any(_processes(sub.root) for sub in topology.subtopologies)
+    return processes or expressions_call_users_functions(topology)
+
+
+def expressions_call_users_functions(topology: Topology) -> bool:
+    """Whether an expression of a topology calls a function that is not built in."""
     builtin = builtin_catalogue()
     known = {
         Call: builtin.scalar.keys(),
         TableCall: builtin.table.keys(),
         AggregateCall: builtin.aggregate.keys(),
     }
-    if any(map(_processes, (sub.root for sub in topology.subtopologies))):
-        return True
     return any(
         call.function not in known[type(call)]
         for sub in topology.subtopologies

@@ -267,7 +267,8 @@ class Runtime(Generic[Batch]):
         wanted = next_batch(size, full, step.records, took_ms, RUN_MS, least)
         if spec.users_functions:
             # Not all that the run took: much of a short run is the same however short it is.
-            called = next_batch(size, full, step.records, step.called_ms, USERS_RUN_MS, least)
+            called_ms = step.called_ms if spec.measures_calls else took_ms
+            called = next_batch(size, full, step.records, called_ms, USERS_RUN_MS, least)
             wanted = min(wanted, called)
         if wanted != size:
             execution.settings = replace(execution.settings, max_batch_records=wanted)

@@ -113,6 +113,8 @@ class QuerySpec(Generic[Batch]):
     """Among queries with equal work, one of a higher priority runs sooner."""
     users_functions: bool = False
     """Whether it calls functions in Python that may be slow: its runs are kept short then."""
+    measures_calls: bool = False
+    """Whether its runs tell how long those took: processors do, functions in expressions do not."""
     min_batch_records: int = 1
     """How many records a run may have however long it takes: those that wait at the same time take
     no longer than one."""
