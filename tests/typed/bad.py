@@ -10,7 +10,7 @@ def run(db: ms.Database) -> None:
     """A mistake on each marked line."""
     orders, customers = db.stream("orders"), db.table("customers")
     orders.filter("amount > 10")  # error: arg-type
-    orders.filter(lambda row: row["amount"] > 10)  # error: arg-type
+    orders.filter(10)  # error: arg-type
     orders.select(1)  # error: arg-type
     orders.to("big", topik="x")  # error: call-arg
     orders.to("big", partitions="4")  # error: arg-type

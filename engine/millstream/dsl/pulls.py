@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.dsl.expressions import Expr, Value, condition
+from millstream.dsl.expressions import Expr
+from millstream.dsl.python_functions import Columns, Condition, Given, condition_of
 from millstream.dsl.queries import (
     checked_limit,
     explain,
@@ -39,15 +40,15 @@ class PullQuery:
     def __repr__(self) -> str:
         return f"<PullQuery\n{self.sql}>"
 
-    def where(self, condition_: Expr | bool) -> PullQuery:
+    def where(self, condition_: Condition) -> PullQuery:
         """Only rows for which a condition is true."""
-        tree = condition(condition_, "where")
+        tree = condition_of(self.connection, condition_, "where")
         return replace(self, query=filtered(self.connection, self.query, tree))
 
-    def select(self, *columns: Expr | str, **named: Value) -> PullQuery:
+    def select(self, *columns: Columns, **named: Given) -> PullQuery:
         """These columns: names, expressions, or values that are given a name."""
         before = selected(self.connection, self.query)
-        items = before.items_of(items_of(columns, named, "select"))
+        items = before.items_of(items_of(self.connection, columns, named, "select"))
         return replace(self, query=replace(self.query, items=items))
 
     def order_by(self, *by: Expr | str, descending: bool = False) -> PullQuery:

@@ -8,8 +8,16 @@ from typing import ClassVar, TypeVar, Unpack
 
 from sqlglot import exp
 
-from millstream.dsl.expressions import Expr, Value, col, column, condition, tree_of
+from millstream.dsl.expressions import Expr, col, column, tree_of
 from millstream.dsl.inlining import Selected
+from millstream.dsl.python_functions import (
+    Columns,
+    Condition,
+    Given,
+    condition_of,
+    values_with_calls,
+    with_calls,
+)
 from millstream.dsl.statements import Connection, SinkOptions, Stage, create_as
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
@@ -109,11 +117,11 @@ def item_of(value: Expr | str) -> s.SelectItem:
 
 
 def items_of(
-    columns: Sequence[Expr | str], named: Mapping[str, Value], what: str
+    connection: Connection, columns: Sequence[Columns], named: Mapping[str, Given], what: str
 ) -> tuple[s.SelectItem, ...]:
     """The columns of a result: `named` gives each value a name."""
-    items = [item_of(column) for column in columns]
-    for name, value in named.items():
+    items = [item_of(column) for column in with_calls(connection, columns)]
+    for name, value in values_with_calls(connection, named).items():
         items.append(s.SelectItem(tree_of(value), folded(name, "The name of a column")))
     if not items:
         raise TypeError(f"{what} needs at least one column")
@@ -131,9 +139,9 @@ def conjunction(before: exp.Expression | None, tree: exp.Expression) -> exp.Expr
     return tree if before is None else exp.And(this=before, expression=tree)
 
 
-def negated(value: Expr | bool, what: str) -> exp.Expression:
+def negated(connection: Connection, value: Condition, what: str) -> exp.Expression:
     """NOT of a condition."""
-    return exp.Not(this=condition(value, what))
+    return exp.Not(this=condition_of(connection, value, what))
 
 
 def columns_of(

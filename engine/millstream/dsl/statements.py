@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypedDict
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
-from millstream.functions.function import Catalogue
+from millstream.functions.function import Catalogue, Function
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
 from millstream.model.nearest import did_you_mean
@@ -29,6 +29,10 @@ class Connection(Protocol):
     @property
     def functions(self) -> Catalogue:
         """The functions that statements may call."""
+
+    def register(self, function: Function) -> None:
+        """Register a function, unless it is. Raises ConflictError if there is another one of its
+        name."""
 
     def execute(self, statement: s.Statement) -> Result:
         """Print the statement, and execute the text. Raises MillstreamError."""

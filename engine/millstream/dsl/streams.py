@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Unpack
 
 from sqlglot import exp
 
-from millstream.dsl.expressions import Expr, Value, condition
+from millstream.dsl.expressions import Expr
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import Within, joined, within_of
 from millstream.dsl.pulls import PullQuery
+from millstream.dsl.python_functions import Columns, Condition, Given, condition_of, with_calls
 from millstream.dsl.queries import (
     ContinuousQuery,
     columns_of,
@@ -89,51 +91,52 @@ class KStream(StreamQuery):
         """A column of this source, for a join: `orders["customer"]`."""
         return column_of(self.query, name)
 
-    def filter(self, condition_: Expr | bool) -> KStream:
+    def filter(self, condition_: Condition) -> KStream:
         """Only records for which a condition is true."""
-        return self._filter(condition(condition_, "filter"))
+        return self._filter(condition_of(self.connection, condition_, "filter"))
 
-    def filter_not(self, condition_: Expr | bool) -> KStream:
+    def filter_not(self, condition_: Condition) -> KStream:
         """Only records for which NOT of a condition is true: none for which it is NULL."""
-        return self._filter(negated(condition_, "filter_not"))
+        return self._filter(negated(self.connection, condition_, "filter_not"))
 
     def _filter(self, tree: exp.Expression) -> KStream:
         return replace(self, query=filtered(self.connection, self.query, tree))
 
-    def split(self, *conditions: Expr | bool) -> tuple[KStream, ...]:
+    def split(self, *conditions: Condition) -> tuple[KStream, ...]:
         """A chain for the records of each condition, and one for the rest. A record is in the chain
         of the first condition that is true."""
         if not conditions:
             raise TypeError("split needs at least one condition")
         chains, rest = [], self
         for given in conditions:
-            tree = condition(given, "split")
+            tree = condition_of(self.connection, given, "split")
             chains.append(rest._filter(tree))
             # Not NOT: that is not true either where the condition is NULL.
             branch = exp.If(this=tree, true=exp.Boolean(this=False))
             rest = rest._filter(exp.Case(this=None, ifs=[branch], default=exp.Boolean(this=True)))
         return (*chains, rest)
 
-    def select(self, *columns: Expr | str, **named: Value) -> KStream:
+    def select(self, *columns: Columns, **named: Given) -> KStream:
         """These columns: names, expressions, or values that are given a name. The key must be among
         them."""
-        return self._select(items_of(columns, named, "select"))
+        return self._select(items_of(self.connection, columns, named, "select"))
 
-    def map_values(self, *columns: Expr | str, **named: Value) -> KStream:
+    def map_values(self, *columns: Columns, **named: Given) -> KStream:
         """The key, and these columns."""
-        return self._select(with_keys(self.keys, items_of(columns, named, "map_values")))
+        items = items_of(self.connection, columns, named, "map_values")
+        return self._select(with_keys(self.keys, items))
 
     def _select(self, items: tuple[s.SelectItem, ...]) -> KStream:
         inlined = selected(self.connection, self.query).items_of(items)
         query = replace(self.query, items=inlined)
         return replace(self, query=query, keys=columns_of(self.keys, items))
 
-    def select_key(self, *columns: Expr | str) -> KStream:
+    def select_key(self, *columns: Columns) -> KStream:
         """The same records by another key (PARTITION BY). The columns of the key must be among
         those of a `select`."""
         if not columns:
             raise TypeError("select_key needs at least one column")
-        trees = [item_of(value).expression for value in columns]
+        trees = [item_of(value).expression for value in with_calls(self.connection, columns)]
         before = selected(self.connection, self.query)
         inlined = tuple(before.inlined(tree) for tree in trees)
         plain = [str(tree.name) for tree in trees if isinstance(tree, exp.Column)]
@@ -161,7 +164,7 @@ class KStream(StreamQuery):
         query = replace(self.query, source=replace(source, processor=processor))
         return replace(self, query=query, keys=keys)
 
-    def group_by(self, *columns: Expr | str, **named: Value) -> KGroupedStream:
+    def group_by(self, *columns: Columns, **named: Given) -> KGroupedStream:
         """Its records by groups: by columns, or by values that are given a name."""
         query, by = grouped(self.connection, self.query, columns, named)
         return KGroupedStream(self.connection, query, by)
@@ -205,6 +208,13 @@ class KStream(StreamQuery):
         if isinstance(other, KTable):
             raise TypeError("outer_join is of two streams, or of two tables")
         return self._join("FULL", other, on, within, grace)
+
+    def join_prior(
+        self, other: KStream, *, on: Expr, within: Length, grace: Length | None = None
+    ) -> KStream:
+        """As `join` of two streams, only with records of the other one that are as old as the one
+        of this stream, or older."""
+        return self.join(other, on=on, within=(within, timedelta(0)), grace=grace)
 
     def _join(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -14,6 +14,7 @@ from millstream.dsl.expressions import Expr, Value, col, column, condition
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import joined, name_of
 from millstream.dsl.pulls import PullQuery
+from millstream.dsl.python_functions import Columns, Condition, Given, condition_of, reducer
 from millstream.dsl.queries import (
     ContinuousQuery,
     columns_of,
@@ -47,31 +48,32 @@ class KTable(ContinuousQuery):
         """A column of this source, for a join: `customers["id"]`."""
         return column_of(self.query, name)
 
-    def filter(self, condition_: Expr | bool) -> KTable:
+    def filter(self, condition_: Condition) -> KTable:
         """Only rows for which a condition is true; others are deleted from the result."""
-        tree = condition(condition_, "filter")
+        tree = condition_of(self.connection, condition_, "filter")
         return replace(self, query=filtered(self.connection, self.query, tree))
 
-    def filter_not(self, condition_: Expr | bool) -> KTable:
+    def filter_not(self, condition_: Condition) -> KTable:
         """Only rows for which NOT of a condition is true: none for which it is NULL."""
-        tree = negated(condition_, "filter_not")
+        tree = negated(self.connection, condition_, "filter_not")
         return replace(self, query=filtered(self.connection, self.query, tree))
 
-    def select(self, *columns: Expr | str, **named: Value) -> KTable:
+    def select(self, *columns: Columns, **named: Given) -> KTable:
         """These columns: names, expressions, or values that are given a name. The key must be among
         them."""
-        return self._select(items_of(columns, named, "select"))
+        return self._select(items_of(self.connection, columns, named, "select"))
 
-    def map_values(self, *columns: Expr | str, **named: Value) -> KTable:
+    def map_values(self, *columns: Columns, **named: Given) -> KTable:
         """The key, and these columns."""
-        return self._select(with_keys(self.keys, items_of(columns, named, "map_values")))
+        items = items_of(self.connection, columns, named, "map_values")
+        return self._select(with_keys(self.keys, items))
 
     def _select(self, items: tuple[s.SelectItem, ...]) -> KTable:
         inlined = selected(self.connection, self.query).items_of(items)
         query = replace(self.query, items=inlined)
         return replace(self, query=query, keys=columns_of(self.keys, items))
 
-    def group_by(self, *columns: Expr | str, **named: Value) -> KGroupedTable:
+    def group_by(self, *columns: Columns, **named: Given) -> KGroupedTable:
         """Its rows by groups: by columns, or by values that are given a name."""
         query, by = grouped(self.connection, self.query, columns, named)
         return KGroupedTable(self.connection, query, by)
@@ -106,7 +108,7 @@ class KTable(ContinuousQuery):
         """A pull query of this chain: the rows that there are now."""
         return PullQuery(self.connection, self.query)
 
-    def where(self, condition_: Expr | bool) -> PullQuery:
+    def where(self, condition_: Condition) -> PullQuery:
         """A pull query of the rows for which a condition is true."""
         return self.pull().where(condition_)
 
@@ -161,6 +163,16 @@ class KGroupedTable:
         """The mean of a column."""
         return self.aggregate(fn.avg(_column(column)).alias(name))
 
+    def reduce(
+        self, function: Callable[..., Any], column: Expr | str, *, name: str = "reduced"
+    ) -> AggregatedKTable:
+        """The values of a column combined by a function in Python, two at a time: `def
+        longer(left: str, right: str) -> str`. It is registered under its name. NULLs are left out.
+        For streams, as no change of a table could be taken back."""
+        made = reducer(function)
+        self.connection.register(made)
+        return self.aggregate(fn.call(made.name, _column(column)).alias(name))
+
     def aggregate(
         self, *columns: Expr | str | Mapping[str, Value], **named: Value
     ) -> AggregatedKTable:
@@ -170,7 +182,7 @@ class KGroupedTable:
         names: dict[str, Value] = {}
         for mapping in (*(c for c in columns if isinstance(c, Mapping)), named):
             names |= mapping
-        items = items_of(listed, names, "aggregate")
+        items = items_of(self.connection, listed, names, "aggregate")
         before = selected(self.connection, self.query)
         query = replace(self.query, items=(*self.by, *before.items_of(items)))
         return AggregatedKTable(self.connection, query)
@@ -182,13 +194,13 @@ class AggregatedKTable(ContinuousQuery):
 
     kind = "TABLE"
 
-    def filter(self, condition_: Expr | bool) -> AggregatedKTable:
+    def filter(self, condition_: Condition) -> AggregatedKTable:
         """Only groups for which a condition on the columns of the result is true (HAVING)."""
-        return self._having(condition(condition_, "filter"))
+        return self._having(condition_of(self.connection, condition_, "filter"))
 
-    def filter_not(self, condition_: Expr | bool) -> AggregatedKTable:
+    def filter_not(self, condition_: Condition) -> AggregatedKTable:
         """Only groups for which NOT of a condition is true."""
-        return self._having(negated(condition_, "filter_not"))
+        return self._having(negated(self.connection, condition_, "filter_not"))
 
     def having(self, condition_: Expr | bool) -> AggregatedKTable:
         """HAVING as SQL has it: a condition on the columns of the source and on aggregates."""
@@ -236,12 +248,12 @@ def _shown(other: object) -> str:
 def grouped(
     connection: Connection,
     query: s.Query,
-    columns: Sequence[Expr | str],
-    named: Mapping[str, Value],
+    columns: Sequence[Columns],
+    named: Mapping[str, Given],
 ) -> tuple[s.Query, tuple[s.SelectItem, ...]]:
     """The query with GROUP BY, and the columns of the group in the result. It needs no PARTITION BY
     any more: the groups decide where a record goes."""
-    by = selected(connection, query).items_of(items_of(columns, named, "group_by"))
+    by = selected(connection, query).items_of(items_of(connection, columns, named, "group_by"))
     keys = tuple(item.expression for item in by)
     return replace(query, group_by=keys, partition_by=()), by
 

@@ -60,6 +60,8 @@ class ScalarFunction:
     check: Callable[[Sequence[Any]], None] | None = None
     """Checks the constant arguments at planning time (None for an argument that is not a constant)
     and raises ValueError for a call that cannot work."""
+    origin: Callable[..., Any] | None = field(default=None, compare=False)
+    """The function of Python that it calls, where that says the name and the types."""
     kind: ClassVar[str] = "SCALAR"
 
     @property
@@ -118,6 +120,8 @@ class AggregateFunction:
     variants: tuple[AggregateVariant, ...]
     description: str
     examples: tuple[Example, ...] = ()
+    origin: Callable[..., Any] | None = field(default=None, compare=False)
+    """See `ScalarFunction`."""
     kind: ClassVar[str] = "AGGREGATE"
     category: ClassVar[str] = "AGGREGATE"
 
@@ -141,6 +145,8 @@ class TableFunction:
     description: str
     examples: tuple[Example, ...] = ()
     python: tuple[Callable[..., pa.Array], ...] = ()
+    origin: Callable[..., Any] | None = field(default=None, compare=False)
+    """See `ScalarFunction`."""
     kind: ClassVar[str] = "TABLE"
     category: ClassVar[str] = "TABLE"
 
@@ -232,6 +238,14 @@ class Catalogue:
         gone = frozenset(names)
         kept = {name: known for name, known in self.processor.items() if name not in gone}
         return replace(self, processor=kept)
+
+    def with_called(self, function: Function) -> Catalogue:
+        """A copy with a function added, unless it calls the same function of Python as the one of
+        its name; raises ValueError if the name is taken otherwise."""
+        found = self.find(function.name)
+        if found is not None and found.origin is function.origin is not None:
+            return self
+        return self if found == function else self.with_functions([function])
 
     def with_functions(self, functions: Sequence[Function]) -> Catalogue:
         """A copy with these functions added. Those of one name become one function with several

@@ -12,8 +12,10 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
+from millstream.functions.annotations import annotated
 from millstream.functions.fold import python_fold
 from millstream.functions.function import (
     AggregateFunction,
@@ -34,6 +36,12 @@ UserFunction = ScalarFunction | AggregateFunction | TableFunction | ProcessorFun
 
 @overload
 def udf(
+    name: Callable[..., Any], *, deterministic: bool = True, description: str = ""
+) -> ScalarFunction: ...
+
+
+@overload
+def udf(
     name: str,
     signature: str,
     function: Callable[..., Any],
@@ -48,7 +56,7 @@ def udf(
 @overload
 def udf(
     name: str,
-    signature: str,
+    signature: str | None = None,
     *,
     nulls: bool = False,
     arrow: bool = False,
@@ -58,8 +66,8 @@ def udf(
 
 
 def udf(
-    name: str,
-    signature: str,
+    name: str | Callable[..., Any],
+    signature: str | None = None,
     function: Callable[..., Any] | None = None,
     *,
     nulls: bool = False,
@@ -70,35 +78,77 @@ def udf(
     """A function of one row, e.g. `udf("INITIALS", "STRING -> STRING", initials)`; without the
     function it is a decorator for one.
 
+    `udf(initials)` alone, also as a decorator without a call, takes the name and the types from the
+    function: its parameters and its result are annotated (`functions.annotations` lists the types;
+    one that may be None is called for NULLs, too).
+
     `nulls`: it is also called where an argument is NULL; otherwise the result is NULL there.
     `arrow`: it takes a `pyarrow.Array` for each argument and returns one, for many rows at once;
     one without parameters takes the number of rows. `deterministic`: equal arguments return equal
     results. A function that is not deterministic is called once for each row. If it fails for a
     batch, it is called again row by row, and then its own value is NULL, not that of the enclosing
     expression. The type of the result must not depend on the arguments. Raises StatementError for a
-    signature that cannot be read.
+    signature that cannot be read, and TypeError for annotations that have no types.
     """
-    if function is None:
-        return lambda given: udf(
-            name,
-            signature,
-            given,
-            nulls=nulls,
-            arrow=arrow,
-            deterministic=deterministic,
-            description=description or inspect.getdoc(given) or "",
-        )
+    options = _Options(nulls, arrow, deterministic, description)
+    if not isinstance(name, str):
+        return _annotated_scalar(None, name, options)
+    if function is not None and signature is not None:
+        return _scalar(name, signature, function, options)
+    if signature is None:
+        return lambda given: _annotated_scalar(name, given, options)
+    return lambda given: _scalar(
+        name, signature, given, replace(options, description=_description(options, given))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """See `udf`."""
+
+    nulls: bool
+    arrow: bool
+    deterministic: bool
+    description: str
+
+
+def _description(options: _Options, function: Callable[..., Any]) -> str:
+    return options.description or inspect.getdoc(function) or ""
+
+
+def _annotated_scalar(
+    name: str | None, function: Callable[..., Any], options: _Options
+) -> ScalarFunction:
+    if options.arrow or options.nulls:
+        raise TypeError("annotations have no types of Arrow columns: give udf a name and signature")
+    known = annotated(function)
+    options = replace(options, nulls=known.nulls, description=_description(options, function))
+    made = _scalar(name or known.name, known.signature, known.function, options)
+    return replace(made, origin=function)
+
+
+def _scalar(
+    name: str, signature: str, function: Callable[..., Any], options: _Options
+) -> ScalarFunction:
     count, result = _read(name, signature)
-    make = by_batch if arrow else by_row
-    variant = Variant(signature, python=make(function, count, result), deterministic=deterministic)
+    make = by_batch if options.arrow else by_row
+    variant = Variant(
+        signature,
+        python=make(function, count, result),
+        deterministic=options.deterministic,
+    )
     return ScalarFunction(
         name.upper(),
         "USER",
         (variant,),
-        description,
+        options.description,
         (),
-        null_propagates=not nulls,
+        null_propagates=not options.nulls,
     )
+
+
+@overload
+def udtf(name: Callable[..., Any], *, description: str = "") -> TableFunction: ...
 
 
 @overload
@@ -119,8 +169,8 @@ def udtf(
 
 
 def udtf(
-    name: str,
-    signature: str,
+    name: str | Callable[..., Any],
+    signature: str = "",
     function: Callable[..., Any] | None = None,
     *,
     arrow: bool = False,
@@ -129,8 +179,16 @@ def udtf(
     """A function from one row to many: `function` returns an iterable of values, one for each row.
     `signature` has the type of one of them. Without the function it is a decorator for one.
 
+    `udtf(words)` alone takes the name and the types from an annotated function, such as
+    `def words(line: str) -> Iterator[str]`; see `udf`.
+
     `arrow`: it takes a `pyarrow.Array` for each argument and returns an array of lists.
     """
+    if not isinstance(name, str):
+        known = annotated(name, rows=True)
+        described = description or inspect.getdoc(name) or ""
+        made = udtf(known.name, known.signature, known.function, description=described)
+        return replace(made, origin=name)
     if function is None:
         return lambda given: udtf(
             name,

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import Enum
 
 from millstream.catalog.source import Format, TimestampColumn
+from millstream.functions.catalogue import builtin_catalogue
 from millstream.model.expressions import (
     AggregateCall,
     Arithmetic,
@@ -160,6 +161,11 @@ def _timestamp(timestamp: TimestampColumn | None) -> str:
     return "" if timestamp is None else f", time from {timestamp.name}"
 
 
+def _python(function: str) -> str:
+    """The mark of a function of the user, whose calls cost more than those of the dialect."""
+    return " [Python]" if builtin_catalogue().find(function) is None else ""
+
+
 def show(expression: Expression) -> str:
     """A typed expression as text, implicit conversions included, fully parenthesised."""
     match expression:
@@ -168,10 +174,10 @@ def show(expression: Expression) -> str:
         case Literal(value):
             return _literal(value)
         case Call(function, _, arguments) | TableCall(function, _, arguments):
-            return f"{function}({_list(arguments)})"
+            return f"{function}({_list(arguments)}){_python(function)}"
         case AggregateCall(function, _, arguments, constants):
             parts = [*map(show, arguments), *map(_literal, constants)]
-            return f"{function}({', '.join(parts)})"
+            return f"{function}({', '.join(parts)}){_python(function)}"
         case LambdaExpression(parameters, body):
             return f"({', '.join(p.name for p in parameters)}) => {show(body)}"
         case Cast(operand, sql_type, implicit):

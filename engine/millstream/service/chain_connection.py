@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
-from millstream.functions.function import Catalogue, ProcessorFunction
+from millstream.functions.function import Catalogue, Function, ProcessorFunction
+from millstream.model.errors import ConflictError
 from millstream.query.results import Result
 from millstream.query.session import Session
 from millstream.scripts.text import parse_text
@@ -32,6 +33,18 @@ class ChainConnection:
     def functions(self) -> Catalogue:
         """The functions that statements may call."""
         return self.engine.functions
+
+    def register(self, function: Function) -> None:
+        """Register a function, unless it is. Raises ConflictError if there is another one of its
+        name."""
+        registry = self.engine.registry
+        try:
+            registry.functions = registry.functions.with_called(function)
+        except ValueError as error:
+            raise ConflictError(
+                f"The function {function.name} cannot be used: {error}.",
+                hint="Queries may call the other one, so give this one another name.",
+            ) from error
 
     def use(self, processors: Sequence[ProcessorFunction]) -> None:
         """Register processors, in the place of those with their names."""

@@ -180,7 +180,7 @@ CHAINS: list[tuple[type[Exception], str, Callable[[Database], object]]] = [
     (TypeError, "is a str", lambda db: db.stream(anything(1))),
     (ValueError, "has one part", lambda db: db.stream("a.b")),
     (TypeError, "filter takes an expression", lambda db: db.stream("orders").filter(anything("n"))),
-    (TypeError, "Python function", lambda db: db.stream("orders").filter(anything(lambda r: r))),
+    (TypeError, "has no name", lambda db: db.stream("orders").filter(anything(lambda r: r))),
     (TypeError, "at least one column", lambda db: db.stream("orders").select()),
     (TypeError, "lit(…) is a constant", lambda db: db.stream("orders").select(anything(1))),
     (TypeError, "Python function", lambda db: db.stream("orders").split(anything(len))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from millstream.model.names import folded
 from millstream_parser import parse, print_statement
 from millstream_parser import statements as s
 
+NO_CONNECTION: Any = None
+"""Only functions of Python need one."""
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8) | st.text(
     alphabet="a'\"`\n \t\r\\$?:/*-;{}%.", min_size=1, max_size=8
 )
@@ -48,7 +51,7 @@ def test_statements_survive_printing(
     source = s.AliasedSource(name, folded(quoted))
     within = within_of((size, timedelta(0)), grace)
     query = s.Query(
-        items_of([quoted, col(quoted).alias(quoted)], {quoted: text}, "select"),
+        items_of(NO_CONNECTION, [quoted, col(quoted).alias(quoted)], {quoted: text}, "select"),
         source,
         (s.Join("INNER", source, (col(f"{quoted}.{quoted}") == text).tree, within),),
         hopping(size, size, grace=grace, retention=retention or None),
