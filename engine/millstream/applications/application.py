@@ -94,7 +94,12 @@ class Application:
         for part in self._parts:
             supplier = running[part.function.name].supplier
             if node in (known.name for known in part.composition.part.nodes):
-                assert isinstance(supplier, Composition)
+                if not isinstance(supplier, Composition):
+                    raise StatementError(
+                        f"The rows of {node} are not kept: its processor takes many records at a"
+                        " time",
+                        hint="Query the stream that its sink writes.",
+                    )
                 return supplier.peek(node, count)
         return []
 

@@ -231,7 +231,9 @@ class _RunningNode:
         seen: deque[Peeked],
     ) -> None:
         self.name = node.name
-        self.processor = node.supplier()
+        made = node.supplier()
+        assert isinstance(made, Processor)
+        self.processor = made
         self.context = _NodeContext(node.name, outer, shared)
         self._outer = outer
         self._seen = seen

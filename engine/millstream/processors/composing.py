@@ -11,10 +11,9 @@ from millstream.functions.function import OutputColumn, ProcessorFunction
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
 from millstream.model.types import INTEGER
-from millstream.processors.async_processor import AsyncProcessor
-from millstream.processors.batches import BatchProcessor
 from millstream.processors.composed import Composition, Place, sink_columns
 from millstream.processors.definition import columns_of, function_of, not_registered
+from millstream.processors.lone import Lone, lone
 from millstream.processors.nodes import Part, ProcessorNode, SinkNode, SourceNode
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS
@@ -32,7 +31,7 @@ class CompiledPart:
     each, in the order of their nodes."""
 
     function: ProcessorFunction
-    composition: Composition
+    composition: Composition | Lone
     streams: tuple[str, ...]
     sinks: Mapping[str, Columns]
 
@@ -50,12 +49,17 @@ def compile_part(
     """Compile a part. `streams`: by the name of a source, the names of the streams that it reads;
     `stores`: the shared ones of the topology. Makes an instance of each processor, to learn its
     output and its stores. Raises StatementError."""
+    readers = _readers(part, streams)
     try:
+        if (found := lone(part, {store: used for store, (_, used) in stores.items()})) is not None:
+            supplier, text = found
+            output = columns_of(text)
+            function = function_of(name, supplier, supplier(), output)
+            return CompiledPart(function, supplier, tuple(readers), {part.sinks[0].name: output})
         forwarded = dict(_forwarded(part))
         sinks = {sink.name: _written(sink, forwarded) for sink in part.sinks}
         output, places = sink_columns(list(sinks.items()), SINK)
         known = {node.name for node in part.processors}
-        readers = _readers(part, streams)
         composition = Composition(
             part,
             readers,
@@ -168,12 +172,6 @@ def _forwarded(part: Part) -> Iterator[tuple[tuple[str, str], Columns]]:
 def _outputs(node: ProcessorNode, children: Sequence[str]) -> dict[str, str]:
     """The text of the output for each child of a processor."""
     made = node.supplier()
-    if isinstance(made, BatchProcessor | AsyncProcessor):
-        what = "is asynchronous" if isinstance(made, AsyncProcessor) else "is one of batches"
-        raise StatementError(
-            f"Processor {node.name} {what}, and those are not for topologies",
-            hint="Register it with millstream.processor, and query FROM PROCESS(stream, 'name').",
-        )
     if not isinstance(made, Processor):
         raise TypeError(f"{node.name}: {type(made).__name__} is no millstream.Processor")
     if isinstance(made.output, str):

@@ -6,7 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from millstream.processors.async_processor import AsyncProcessor
+from millstream.processors.batches import BatchProcessor
 from millstream.processors.processor import Processor
+
+AnyProcessor = Processor | BatchProcessor | AsyncProcessor
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
@@ -35,7 +39,7 @@ class ProcessorNode:
     """Processes what its parents forward."""
 
     name: str
-    supplier: Callable[[], Processor]
+    supplier: Callable[[], AnyProcessor]
     parents: tuple[str, ...]
 
 

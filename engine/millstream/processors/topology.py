@@ -14,13 +14,13 @@ from millstream.processors import describing
 from millstream.processors.composing import CompiledPart, compile_parts
 from millstream.processors.nodes import (
     NAME,
+    AnyProcessor,
     NodeOf,
     ProcessorNode,
     SinkNode,
     SourceNode,
     connected_parts,
 )
-from millstream.processors.processor import Processor
 from millstream.processors.stores import StoreKind
 
 
@@ -85,11 +85,12 @@ class Topology:
         return self._with(node)
 
     def add_processor(
-        self, name: str, supplier: Callable[[], Processor], *parents: str
+        self, name: str, supplier: Callable[[], AnyProcessor], *parents: str
     ) -> Topology:
         """Pass what the parents forward through a processor: `supplier` is its class, or another
         function that makes an instance for each task. What it forwards goes to all of its
-        children, or with `forward(…, to="child")` to one."""
+        children, or with `forward(…, to="child")` to one. One that is asynchronous or of batches
+        stands alone between sources and a sink."""
         if not callable(supplier):
             raise StatementError(f"Processor {name} needs a class, not {supplier!r}")
         return self._with(ProcessorNode(self._new(name), supplier, self._parents(name, parents)))
@@ -128,7 +129,7 @@ class Topology:
         parents = self._parents(name, parents)
         return self._with(SinkNode(self._new(name), topic, parents, format, partitions))
 
-    def replace_processor(self, name: str, supplier: Callable[[], Processor]) -> Topology:
+    def replace_processor(self, name: str, supplier: Callable[[], AnyProcessor]) -> Topology:
         """Give a processor another class. Its stores stay if they have the same names and
         types."""
         node = self._known(name, "replace_processor")

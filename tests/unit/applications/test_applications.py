@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import millstream
 from millstream import (
+    AsyncContext,
+    AsyncProcessor,
+    BatchContext,
+    BatchProcessor,
     ConflictError,
     Database,
     EngineSettings,
@@ -49,6 +56,37 @@ class Check(Processor):
         self.context.forward(record.key, {"AMOUNT": amount}, to="count")
         if amount >= 100:
             self.context.forward(record.key, {"AMOUNT": amount, "TOTAL": total}, to="alerts")
+
+
+class Rated(AsyncProcessor):
+    """Each order with what a service says of it, and how many the customer has had."""
+
+    output = "customer STRING KEY, amount DOUBLE, rate INT, n BIGINT"
+    concurrency = 50
+
+    async def init(self, context: AsyncContext) -> None:
+        self.context = context
+        self.counts = context.store("counts", KeyValueStore("STRING", "BIGINT"))
+
+    async def process(self, record: Record) -> None:
+        await asyncio.sleep(0)
+        count = self.counts.get(record.key, 0) + 1
+        self.counts.put(record.key, count)
+        amount = record.value["AMOUNT"]
+        self.context.forward(record.key, {"AMOUNT": amount, "RATE": int(amount) % 7, "N": count})
+
+
+class Rounded(BatchProcessor):
+    """The rows with whole amounts."""
+
+    output = "customer STRING KEY, amount DOUBLE"
+
+    def init(self, context: BatchContext) -> None:
+        self.context = context
+
+    def process(self, batch: pa.RecordBatch) -> None:
+        amounts = pc.round(batch["AMOUNT"])
+        self.context.forward({"CUSTOMER": batch["CUSTOMER"], "AMOUNT": amounts})
 
 
 class Count(Processor):
@@ -471,3 +509,60 @@ def test_all_processors_are_closed_even_if_one_fails() -> None:
         order(db, ("ann", 1))
         Closing.closed.clear()
     assert len(Closing.closed) == 2
+
+
+def test_processors_that_take_many_records_stand_between_topics(tmp_path: Path) -> None:
+    topology = (
+        Topology()
+        .add_source("orders", "orders", key="customer STRING", value="amount DOUBLE", partitions=2)
+        .add_processor("rounded", Rounded, "orders")
+        .add_sink("whole", "whole", "rounded")
+        .add_source("again", "whole")
+        .add_processor("rate", Rated, "again")
+        .add_sink("rated", "rated", "rate")
+        .add_source("last", "rated")
+        .add_processor("count", Count, "last")
+        .add_sink("counts", "counts", "count")
+    )
+    path = str(tmp_path / "shop.db")
+    with millstream.connect(path) as db:
+        application = db.deploy(topology, "shop")
+        db.insert("orders", [("ann", 10.4), ("bob", 8.0), ("ann", 20.7)])
+        db.wait()
+        found = db.execute("SELECT * FROM rated;").fetchall()  # type: ignore[union-attr]
+        assert sorted(found) == [("ann", 10.0, 3, 1), ("ann", 21.0, 0, 2), ("bob", 8.0, 1, 1)]
+        assert sorted(db.execute("SELECT * FROM counts;").fetchall()) == [  # type: ignore[union-attr]
+            ("ann", 1),
+            ("ann", 2),
+            ("bob", 1),
+        ]
+        assert [row.value for row in application.peek("count", 1)] != []
+        with pytest.raises(StatementError, match="takes many records"):
+            application.peek("rate")
+    with millstream.connect(path, functions=topology.processors("shop")) as db:
+        db.deploy(topology, "shop")
+        db.insert("orders", [("ann", 1.0)])
+        db.wait()
+        assert ("ann", 1.0, 1, 3) in db.execute("SELECT * FROM rated;").fetchall()  # type: ignore[union-attr]
+
+
+def test_a_processor_that_waits_gets_another_class() -> None:
+    class Better(Rated):
+        async def process(self, record: Record) -> None:
+            self.context.forward(record.key, {"N": 100 + self.counts.get(record.key, 0)})
+
+    topology = (
+        Topology()
+        .add_source("orders", "orders", key="customer STRING", value="amount DOUBLE", partitions=1)
+        .add_processor("rate", Rated, "orders")
+        .add_sink("rated", "rated", "rate")
+    )
+    with millstream.connect() as db:
+        application = db.deploy(topology, "shop")
+        db.insert("orders", [("ann", 1.0)])
+        db.wait()
+        application.edit(lambda t: t.replace_processor("rate", Better))
+        db.insert("orders", [("ann", 1.0)])
+        db.wait()
+        found = db.execute("SELECT n FROM rated;").fetchall()  # type: ignore[union-attr]
+        assert sorted(found) == [(1,), (101,)]

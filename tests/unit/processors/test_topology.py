@@ -27,6 +27,10 @@ class Whole(millstream.BatchProcessor):
     output = "id STRING KEY"
 
 
+class Waiting(millstream.AsyncProcessor):
+    output = "id STRING KEY"
+
+
 class Broken(Processor):
     output = "id STRING KEY"
 
@@ -176,8 +180,28 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "Processor p declares no output, and has the child q",
     ),
     "a processor of batches": (
-        lambda: whole().replace_processor("p", Whole).parts("x"),  # type: ignore[arg-type]
-        "Processor p is one of batches, and those are not for topologies",
+        lambda: whole().replace_processor("p", Whole).parts("x"),
+        "Processor p is one of batches, and it shares the store seen",
+    ),
+    "a processor that waits among others": (
+        lambda: (
+            begun()
+            .add_processor("p", Waiting, "a")
+            .add_processor("q", Plain, "p")
+            .add_sink("s", "out", "p", "q")
+            .parts("x")
+        ),
+        "Processor p is asynchronous, and it is connected to q, s",
+    ),
+    "a processor that waits with two sinks": (
+        lambda: (
+            begun()
+            .add_processor("p", Waiting, "a")
+            .add_sink("s", "out", "p")
+            .add_sink("t", "other", "p")
+            .parts("x")
+        ),
+        "Processor p is asynchronous, and it has 2 sinks",
     ),
     "another object": (
         lambda: whole().replace_processor("p", dict).parts("x"),  # type: ignore[arg-type]
