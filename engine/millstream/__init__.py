@@ -34,6 +34,7 @@ from millstream.processors.async_processor import AsyncContext, AsyncProcessor
 from millstream.processors.batches import BatchContext, BatchProcessor
 from millstream.processors.composed import Peeked
 from millstream.processors.definition import processor
+from millstream.processors.measuring import ProcessorMetrics
 from millstream.processors.processor import (
     STREAM_TIME,
     WALL_CLOCK,
@@ -90,6 +91,7 @@ __all__ = [
     "Peeked",
     "Processor",
     "ProcessorContext",
+    "ProcessorMetrics",
     "PullQuery",
     "Record",
     "RecordError",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -39,6 +39,7 @@ from millstream.operators.deletions import knows_what_was_there
 from millstream.operators.process import shortest_interval
 from millstream.operators.program import ActiveProgram, Program
 from millstream.plan.nodes import Deliver, Repartition, Write
+from millstream.runtime.calls import Calls
 from millstream.runtime.grouping import Grouping
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
@@ -222,7 +223,7 @@ class DuckDBExecutor:
             kept=kept,
             closed=any(one.closed for one in made),
             commits=any(commits for _, commits, _ in called),
-            called_s=sum(seconds for _, _, seconds in called),
+            calls=reduce(Calls.plus, (calls for _, _, calls in called)),
         )
 
     def _close_windows(

@@ -46,6 +46,7 @@ from millstream.processors.running import (
 )
 from millstream.processors.sending import Header, Sent
 from millstream.processors.stores import StoreKind
+from millstream.runtime.calls import NO_CALLS, Calls
 from millstream.state.store import Session
 from millstream.state.tables import quoted
 
@@ -86,8 +87,8 @@ class Processors:
     """What was sent since the caller has taken it."""
     commits: bool = False
     """Whether a commit was asked for since the caller has reset this."""
-    called_s: float = 0.0
-    """How long functions in Python were called since the caller has reset this."""
+    calls: Calls = NO_CALLS
+    """The calls of functions in Python since the caller has reset this."""
     _loop: EventLoop | None = None
     """The event loop of those that wait, while any are open."""
 
@@ -112,7 +113,7 @@ class Processors:
         """Note how long calls of functions in Python take."""
         began = time.perf_counter()
         yield
-        self.called_s += time.perf_counter() - began
+        self.calls = self.calls.plus(Calls(time.perf_counter() - began))
 
     @property
     def _waiting(self) -> EventLoop:
@@ -149,6 +150,9 @@ class Processors:
     ) -> None:
         """What a task has done in the run, besides the rows that it has made."""
         made.changed(part, instance, start, remembered=remembered)
+        metrics = instance.context.metrics
+        values = {(name, part): value for name, value in metrics.values().items()}
+        self.calls = self.calls.plus(Calls(0.0, metrics.take_counts(), values))
         if not isinstance(instance, TaskBatches):
             self.sent += instance.context.sent
             instance.context.sent = []

@@ -28,6 +28,7 @@ from millstream.log.log import Appended, Fetched
 from millstream.model.problem import Problem
 from millstream.operators.program import Program
 from millstream.processors.sending import Sent
+from millstream.runtime.calls import NO_CALLS, Calls
 from millstream.runtime.ports import Snapshots
 from millstream.state.store import Store
 from millstream.topology.topology import SubTopology
@@ -192,12 +193,12 @@ class TaskGroup:
             self._written.setdefault(name, []).append(rows)
         return output_of(relations), (*problems, *late_rows(relations, chosen.program.late, sub))
 
-    def take_called(self) -> tuple[list[Sent], bool, float]:
+    def take_called(self) -> tuple[list[Sent], bool, Calls]:
         """Since the last call: what processors have sent, whether one has asked for a commit, and
-        for how many seconds functions in Python were called."""
+        the calls of functions in Python."""
         processors = self._processors
-        taken = processors.sent, processors.commits, processors.called_s
-        processors.sent, processors.commits, processors.called_s = [], False, 0.0
+        taken = processors.sent, processors.commits, processors.calls
+        processors.sent, processors.commits, processors.calls = [], False, NO_CALLS
         return taken
 
     @property

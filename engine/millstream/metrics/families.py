@@ -39,6 +39,15 @@ def _problems(metrics: EngineMetrics) -> Iterator[Point]:
             yield (query.query_id, kind), count
 
 
+def _of_processors(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
+    def points(metrics: EngineMetrics) -> Iterator[Point]:
+        for query in metrics.queries:
+            for name, number in getattr(query, field).items():
+                yield (query.query_id, name), number
+
+    return points
+
+
 def _of_partition(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
     def points(metrics: EngineMetrics) -> Iterator[Point]:
         for query in metrics.queries:
@@ -185,6 +194,26 @@ QUERY: tuple[Family, ...] = (
         _problems,
     ),
     of_query("runs_total", "counter", "Batches processed.", lambda q: q.runs),
+    of_query(
+        "called_seconds_total",
+        "counter",
+        "How long processors were called.",
+        lambda q: q.called_seconds,
+    ),
+    Numbers(
+        "millstream_processor_count_total",
+        "counter",
+        "What processors have counted: context.metrics.add(name).",
+        ("query", "name"),
+        _of_processors("counts"),
+    ),
+    Numbers(
+        "millstream_processor_value",
+        "gauge",
+        "Other figures of processors: context.metrics.set(name, value).",
+        ("query", "name"),
+        _of_processors("values"),
+    ),
     of_query(
         "last_run_timestamp_seconds",
         "gauge",

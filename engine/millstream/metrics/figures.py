@@ -147,6 +147,12 @@ class QueryMetrics:
     problems: Mapping[str, int] = field(default_factory=dict)
     """Rows in the processing log by kind, late ones included."""
     sub_topologies: tuple[SubTopologyMetrics, ...] = ()
+    called_seconds: float = 0.0
+    """How long its processors were called."""
+    counts: Mapping[str, float] = field(default_factory=dict)
+    """What its processors have counted, by the names that they gave."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Other figures of its processors, those of all tasks together."""
     long_step: str = ""
     """If a step has been running for more than 10 seconds: for how long, and in which Python
     function."""

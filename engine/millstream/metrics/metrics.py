@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import reduce
 
 from millstream.historical.historical import Historical
 from millstream.metrics.figures import (
@@ -25,6 +26,7 @@ from millstream.push.push_queries import PushQueries
 from millstream.queries.processing_log import ProcessingLog
 from millstream.queries.registry import QueryRegistry
 from millstream.queries.statuses import activity, statuses, statuses_at
+from millstream.runtime.calls import NO_CALLS, Calls
 from millstream.runtime.spec import QueryState, QueryStatus, SubTopologyStatus
 
 
@@ -122,6 +124,7 @@ def query_metrics(
     """The metrics of one running query. `problems`: the counts of its rows that had one."""
     counters = status.metrics
     subs = tuple(_sub_topology(status, sub, samples) for sub in status.sub_topologies)
+    calls = reduce(Calls.plus, (sub.metrics.calls for sub in status.sub_topologies), NO_CALLS)
     return QueryMetrics(
         query_id=status.query_id,
         type=PUSH if status.transient else PERSISTENT,
@@ -146,6 +149,9 @@ def query_metrics(
         last_run_ms=counters.last_run or None,
         problems=problems,
         sub_topologies=subs,
+        called_seconds=calls.seconds,
+        counts=calls.counts,
+        values=calls.totals,
     )
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
+from millstream.processors.measuring import ProcessorMetrics
 from millstream.processors.running import BEFORE, USERS_ERRORS, ProcessorError, Skipped, Times
 from millstream.processors.stores import Opened, StoredRows, StoreKind, TaskStores
 from millstream.processors.times import as_time
@@ -46,6 +47,10 @@ class BatchContext(Protocol):
     @property
     def task_id(self) -> str:
         """See `ProcessorContext.task_id`."""
+
+    @property
+    def metrics(self) -> ProcessorMetrics:
+        """See `ProcessorContext.metrics`."""
 
     def commit(self) -> None:
         """See `ProcessorContext.commit`."""
@@ -106,6 +111,7 @@ class _Context:
     forwarded: list[ForwardedBatch] = field(default_factory=list)
     subtopology: int = 0
     commits: bool = False
+    metrics: ProcessorMetrics = field(default_factory=ProcessorMetrics)
 
     @property
     def task_id(self) -> str:

@@ -275,7 +275,7 @@ class _NodeContext:
         self._outer = outer
         self._shared = shared
         self.partition, self.task_id = outer.partition, outer.task_id
-        self.send, self.commit = outer.send, outer.commit
+        self.send, self.commit, self.metrics = outer.send, outer.commit, outer.metrics
 
     @property
     def stream_time(self) -> dt.datetime | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, overload
 
+from millstream.processors.measuring import ProcessorMetrics
 from millstream.processors.stores import Opened, StoreKind
 from millstream.processors.times import as_time
 
@@ -96,6 +97,10 @@ class TaskContext(Protocol):
     @property
     def stream_time(self) -> dt.datetime | None:
         """The greatest event time of the task's records; None before the first one."""
+
+    @property
+    def metrics(self) -> ProcessorMetrics:
+        """Figures of your own: `context.metrics.add("large_orders")`."""
 
     def send(
         self,

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from millstream.functions.function import OutputColumn
 from millstream.model.event_time import LATEST
+from millstream.processors.measuring import ProcessorMetrics
 from millstream.processors.processor import (
     Processor,
     Record,
@@ -182,6 +183,7 @@ class Context:
     cause: int = 0
     subtopology: int = 0
     sent: list[Sent] = field(default_factory=list)
+    metrics: ProcessorMetrics = field(default_factory=ProcessorMetrics)
     commits: bool = False
     """Whether a commit was asked for; the caller resets it."""
 

@@ -14,6 +14,7 @@ from typing import Generic, Protocol
 from millstream.log.log import Appended, Batch, Fetched
 from millstream.model.event_time import END
 from millstream.model.problem import Problem
+from millstream.runtime.calls import NO_CALLS, Calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class RunResult(Generic[Batch]):
     `watermark`: everything that the partitions will bring up to this event time is consumed; END
     where all were at their ends. `first`: the least event time consumed, or released by closing.
     `kept`: bytes of output that will leave with `flush`. `closed`: whether a run that closes
-    windows had any to close. `commits`: whether a processor has asked for a commit. `called_s`: the
-    time in seconds that calls of functions in Python took.
+    windows had any to close. `commits`: whether a processor has asked for a commit. `calls`:
+    those of functions in Python.
     """
 
     outputs: tuple[Appended[Batch], ...]
@@ -39,7 +40,7 @@ class RunResult(Generic[Batch]):
     kept: int = 0
     closed: bool = False
     commits: bool = False
-    called_s: float = 0.0
+    calls: Calls = NO_CALLS
     ahead: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
 
     @property

@@ -10,6 +10,7 @@ from typing import Generic
 from millstream.log.batches import Batches
 from millstream.log.log import Appended, Batch, Topic, TopicPartition
 from millstream.model.problem import Problem
+from millstream.runtime.calls import NO_CALLS, Calls
 from millstream.runtime.durations import Durations
 from millstream.runtime.ports import Executor, Punctuator
 from millstream.runtime.sender_buffer import Labels
@@ -248,8 +249,6 @@ class Metrics:
 class SubTopologyMetrics:
     """Counters of one sub-topology since its query was added."""
 
-    called_s: float = 0.0
-    """How long calls of functions in Python took."""
     records_in: int = 0
     records_out: int = 0
     changes: int = 0
@@ -258,6 +257,8 @@ class SubTopologyMetrics:
     """Rows that came after their window had closed."""
     problems: int = 0
     """Rows with any other entry in the processing log."""
+    calls: Calls = NO_CALLS
+    """Those of functions in Python."""
 
 
 @dataclass(frozen=True, slots=True)

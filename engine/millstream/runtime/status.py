@@ -56,7 +56,7 @@ def _sub_topology(
         len(runner.tasks),
         -1 if -1 in own else sum(own),
         sum(_to_restore(task) for task in tuple(runner.tasks.values())),
-        replace(runner.metrics),
+        replace(runner.metrics, calls=runner.metrics.calls.of(tuple(runner.tasks))),
     )
 
 

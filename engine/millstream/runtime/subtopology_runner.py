@@ -373,7 +373,7 @@ class SubTopologyRunner(Generic[Batch]):
 
     def _count(self, result: RunResult[Batch], records: int) -> None:
         self.metrics.records_in += records
-        self.metrics.called_s += result.called_s
+        self.metrics.calls = self.metrics.calls.plus(result.calls)
         self.metrics.records_out += sum(output.count for output in result.outputs)
         for problem in result.problems:
             if problem.kind == "LATE":

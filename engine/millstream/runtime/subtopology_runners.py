@@ -180,7 +180,7 @@ class SubTopologyRunners(Generic[Batch]):
     @property
     def called_s(self) -> float:
         """For how many seconds functions in Python were called since the query was added."""
-        return sum(runner.metrics.called_s for runner in self._all)
+        return sum(runner.metrics.calls.seconds for runner in self._all)
 
     @property
     def awaiting(self) -> bool:

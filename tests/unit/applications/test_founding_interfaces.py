@@ -31,6 +31,7 @@ class Noting(Processor):
         self.context.forward(record.key, record.value)
         self.context.send("topic-other", record.key, str(record.value["V"]))
         self.context.commit()
+        self.context.metrics.add("processed")
 
     def punctuate(self, time: dt.datetime) -> None:
         CALLS.append(("punctuate", time))
@@ -58,6 +59,7 @@ def test_each_method_is_called() -> None:
         db.wait()
         assert list(db.execute("SELECT * FROM sink")) == [("a", 1), ("b", 2)]
         assert list(db.execute("SELECT * FROM other")) == [("a", "1"), ("b", "2")]
+        assert [query.counts for query in db.metrics().queries] == [{"processed": 2}]
     assert [
         ("init", 0),
         ("process", "a", {"V": 1}, "topic-source", 0, 0),
