@@ -17,7 +17,7 @@ from millstream.dsl.pulls import PullQuery
 from millstream.dsl.streams import KGroupedStream, KStream, MergedKStream
 from millstream.dsl.tables import AggregatedKTable, KGroupedTable, KTable
 from millstream.dsl.windows import hopping, session, tumbling
-from millstream.functions.user import udaf, udf, udtf
+from millstream.functions.user import reducer, udaf, udf, udtf
 from millstream.metrics.prometheus import exposition
 from millstream.model.errors import (
     ConflictError,
@@ -115,6 +115,7 @@ __all__ = [
     "hopping",
     "lit",
     "processor",
+    "reducer",
     "session",
     "struct",
     "tumbling",

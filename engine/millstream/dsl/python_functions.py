@@ -4,7 +4,6 @@ parameters name."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any, TypeAlias, cast, get_origin, get_type_hints
 
@@ -12,10 +11,9 @@ from sqlglot import exp
 
 from millstream.dsl.expressions import Expr, Value, column, condition
 from millstream.dsl.statements import Connection
-from millstream.functions.annotations import annotated
-from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
+from millstream.functions.function import ScalarFunction, TableFunction
 from millstream.functions.signatures import parse_signature
-from millstream.functions.user import udaf, udf, udtf
+from millstream.functions.user import udf, udtf
 from millstream.model.names import folded
 
 PythonFunction: TypeAlias = Callable[..., Any] | ScalarFunction | TableFunction
@@ -76,25 +74,3 @@ def condition_of(connection: Connection, given: Condition, what: str) -> exp.Exp
 def _value(connection: Connection, given: Given) -> Value:
     made = called(connection, given)
     return cast("Value", given) if made is None else Expr(made.node)
-
-
-def reducer(function: Callable[..., Any]) -> AggregateFunction:
-    """The aggregate that combines the values of a group, two at a time. A group of one has its
-    value; NULLs are left out. Raises TypeError."""
-    known = annotated(function)
-    signature = parse_signature(known.signature)
-    kinds = {str(each.type) for each in signature.parameters} | {str(signature.result)}
-    if len(signature.parameters) != 2 or len(kinds) != 1:
-        raise TypeError(
-            f"reduce takes a function of two values of one type, which is that of its result:"
-            f" {known.name.lower()} has ({known.signature})"
-        )
-
-    def add(state: Any, value: Any) -> Any:
-        if value is None:
-            return state
-        return value if state is None else known.function(state, value)
-
-    kind = kinds.pop()
-    made = udaf(known.name, f"{kind} -> {kind}", initial=lambda: None, add=add)
-    return replace(made, origin=function)

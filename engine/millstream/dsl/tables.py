@@ -14,7 +14,7 @@ from millstream.dsl.expressions import Expr, Value, col, column, condition
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import joined, name_of
 from millstream.dsl.pulls import PullQuery
-from millstream.dsl.python_functions import Columns, Condition, Given, condition_of, reducer
+from millstream.dsl.python_functions import Columns, Condition, Given, condition_of
 from millstream.dsl.queries import (
     ContinuousQuery,
     columns_of,
@@ -26,6 +26,7 @@ from millstream.dsl.queries import (
     with_keys,
 )
 from millstream.dsl.statements import Connection, SinkOptions, source_of
+from millstream.functions.user import reducer
 from millstream.model.names import folded
 from millstream.model.schema import SourceKind
 from millstream_parser import statements as s
@@ -167,8 +168,9 @@ class KGroupedTable:
         self, function: Callable[..., Any], column: Expr | str, *, name: str = "reduced"
     ) -> AggregatedKTable:
         """The values of a column combined by a function in Python, two at a time: `def
-        longer(left: str, right: str) -> str`. It is registered under its name. NULLs are left out.
-        For streams, as no change of a table could be taken back."""
+        longer(left: str, right: str) -> str`. It is registered under its name; a file is opened
+        again with `functions=[millstream.reducer(longer)]`. NULLs are left out. For streams, as no
+        change of a table could be taken back."""
         made = reducer(function)
         self.connection.register(made)
         return self.aggregate(fn.call(made.name, _column(column)).alias(name))

@@ -68,6 +68,8 @@ def annotated(function: Callable[..., Any], *, rows: bool = False) -> AnnotatedF
             f"{function!r} has no name that SQL could call: define it with def, or give it one with"
             " millstream.udf('NAME', 'DOUBLE -> BOOLEAN', …)"
         )
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{name} is async: calls that wait are for a millstream.AsyncProcessor")
     hints = _hints(function, name)
     parameters = tuple(inspect.signature(function).parameters.values())
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -243,7 +243,9 @@ class Catalogue:
         """A copy with a function added, unless it calls the same function of Python as the one of
         its name; raises ValueError if the name is taken otherwise."""
         found = self.find(function.name)
-        if found is not None and found.origin is function.origin is not None:
+        # Not `is`: each use of a method makes another object.
+        called = function.origin
+        if found is not None and called is not None and found.origin == called:
             return self
         return self if found == function else self.with_functions([function])
 

@@ -287,6 +287,30 @@ def udaf(
     return AggregateFunction(name.upper(), (variant,), description)
 
 
+def reducer(function: Callable[..., Any]) -> AggregateFunction:
+    """The aggregate that combines the values of a group two at a time, by a function with
+    annotations: `def longer(left: str, right: str) -> str`. A group of one has its value; NULLs are
+    left out. For a database whose queries were made by `reduce` of a chain, pass it to `connect`.
+    Raises TypeError for another function."""
+    known = annotated(function)
+    signature = parse_signature(known.signature)
+    kinds = {str(each.type) for each in signature.parameters} | {str(signature.result)}
+    if len(signature.parameters) != 2 or len(kinds) != 1:
+        raise TypeError(
+            "reduce takes a function of two values of one type, which is that of its result:"
+            f" {known.name.lower()} has ({known.signature})"
+        )
+
+    def add(state: Any, value: Any) -> Any:
+        if value is None:
+            return state
+        return value if state is None else known.function(state, value)
+
+    kind = kinds.pop()
+    made = udaf(known.name, f"{kind} -> {kind}", initial=lambda: None, add=add)
+    return replace(made, origin=function)
+
+
 def _definite(text: str) -> SqlType | None:
     try:
         return type_of(text)

@@ -13,7 +13,18 @@ import pydantic
 import pytest
 
 import millstream
-from millstream import ConflictError, Database, History, MillstreamError, Rows, col, fn, udf, udtf
+from millstream import (
+    ConflictError,
+    Database,
+    History,
+    MillstreamError,
+    Rows,
+    col,
+    fn,
+    reducer,
+    udf,
+    udtf,
+)
 from millstream.functions.annotations import annotated, shape_of
 
 SOURCE = (
@@ -217,6 +228,27 @@ def within_itself(tree: Tree) -> int:
     return len(tree.children)
 
 
+async def waiting(amount: float) -> float:
+    return amount
+
+
+class Rates:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def rated(self, amount: float) -> float:
+        return self.factor * amount
+
+
+def test_a_method_is_called_with_its_object(db: Database) -> None:
+    rates = Rates(2.0)
+    for _ in range(2):
+        chain = db.stream("orders").select("id", rated=rates.rated)
+        assert sorted(chain.pull().fetchall(), key=repr) == [(1, 60.0), (2, None), (3, 240.0)]
+    with pytest.raises(ConflictError, match="RATED"):
+        db.stream("orders").select("id", rated=Rates(3.0).rated)
+
+
 @pytest.mark.parametrize(
     ("function", "told"),
     [
@@ -226,6 +258,7 @@ def within_itself(tree: Tree) -> int:
         (unknown, "an annotation cannot be found"),
         (within_itself, "Tree is within itself"),
         (lambda amount: amount > 1, "has no name that SQL could call"),
+        (waiting, "waiting is async"),
     ],
 )
 def test_functions_without_types_are_refused(
@@ -289,10 +322,16 @@ def test_a_file_is_opened_with_the_functions_of_its_queries(tmp_path: Path) -> N
     with millstream.connect(path, properties=earliest) as db:
         db.execute(SOURCE)
         db.stream("orders").filter(large).select("id", "amount").to("marked")
-    with millstream.connect(path, functions=[udf(large)]) as db:
+        db.stream("orders").select("id", word=words).to("words")
+        db.stream("orders").group_by("id").reduce(longer, "customer").to("longest")
+    functions = [udf(large), udtf(words), reducer(longer)]
+    with millstream.connect(path, functions=functions) as db:
         db.insert("orders", ROWS)
         assert fetched(db, "SELECT id FROM marked;") == [(3,)]
         assert db.stream("orders").filter(large).select("id").pull().fetchall() == [(3,)]
+        assert len(fetched(db, "SELECT * FROM words;")) == 6
+        assert fetched(db, "SELECT reduced FROM longest;") == [("ann",), ("ann",), ("bob",)]
+        db.stream("orders").group_by("amount").reduce(longer, "customer").to("others")
 
 
 def test_join_prior_takes_records_that_are_older(db: Database) -> None:
