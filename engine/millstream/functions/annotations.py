@@ -163,7 +163,7 @@ def shape_of(annotation: Any, around: tuple[type, ...] = ()) -> Shape:
         return _map(shape_of(arguments[0], around), shape_of(arguments[1], around))
     elif isinstance(origin, type) and issubclass(origin, Sequence) and len(arguments) == 1:
         return _array(shape_of(arguments[0], around))
-    elif isinstance(annotation, type) and (names := _fields(annotation)) is not None:
+    elif isinstance(annotation, type) and (names := fields_of(annotation)) is not None:
         return _row(annotation, names, around)
     if annotation is Decimal:
         raise TypeError('a Decimal needs its digits, as Annotated[Decimal, "DECIMAL(10, 2)"]')
@@ -208,7 +208,7 @@ def _map(key: Shape, item: Shape) -> Shape:
     )
 
 
-def _fields(kind: type) -> tuple[str, ...] | None:
+def fields_of(kind: type) -> tuple[str, ...] | None:
     """The names of the fields of a class whose instances are rows; None for another class."""
     if dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind) if field.init)

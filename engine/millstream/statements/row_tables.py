@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from millstream.functions.annotations import fields_of
 from millstream.statements import wordings
 
 
@@ -38,8 +39,27 @@ class DataFrame(Protocol):
         """The names of its columns."""
 
 
-RowValues = Mapping[str, Any] | Sequence[Any]
-"""One row: values by column name, or in the order of the columns."""
+class DataclassRow(Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class StructRow(Protocol):
+    """A msgspec.Struct."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+
+class ModelRow(Protocol):
+    """A model of pydantic."""
+
+    __pydantic_fields__: ClassVar[dict[str, Any]]
+
+
+RowValues = Mapping[str, Any] | Sequence[Any] | DataclassRow | StructRow | ModelRow
+"""One row: values by column name, or in the order of the columns; or an object with a field for
+each."""
 Insertable = ArrowStream | ArrowBatch | DataFrame | Iterable[RowValues]
 """The rows that `Database.insert` takes."""
 
@@ -88,13 +108,17 @@ def read_rows(data: Any, columns: Sequence[str] | None, width: int, before: int 
             raise _no_rows(data, str(error)) from error
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
         raise _no_rows(data)
-    return _of_rows(list(data), columns, width, before)
+    rows = list(data)
+    if rows and not isinstance(rows[0], Mapping | Sequence):
+        rows = [_plain_row(row) for row in rows]
+    return _of_rows(rows, columns, width, before)
 
 
 def _no_rows(data: Any, detail: str = "") -> Exception:
     kind = type(data).__name__
     hint = (
-        "Give a pyarrow or polars table, a pandas DataFrame, or a list of dicts or tuples."
+        "Give a pyarrow or polars table, a pandas DataFrame, or a list of dicts, tuples or"
+        " dataclasses."
         if not isinstance(data, Mapping)
         else "Give one row as [row], and columns as pyarrow.table(columns)."
     )
@@ -189,6 +213,25 @@ def _of_rows(rows: list[Any], columns: Sequence[str] | None, width: int, before:
     return RowTable(
         tuple(columns or ()), tuple(zip(*rows, strict=True)) or ((),) * wanted, len(rows)
     )
+
+
+def _plain_row(row: Any) -> Any:
+    """A row as a dict, if it is an instance of a class with fields; any other one as it is."""
+    if isinstance(row, Mapping | Sequence) or (names := fields_of(type(row))) is None:
+        return row
+    return {name: _plain(getattr(row, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case list():
+            return [_plain(item) for item in value]
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+    names = fields_of(type(value))
+    if names is None:
+        return value
+    return {name.upper(): _plain(getattr(value, name)) for name in names}
 
 
 def _of_dicts(rows: list[Mapping[str, Any]], columns: Sequence[str] | None) -> RowTable:
