@@ -9,7 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.dsl.expressions import Expr
-from millstream.dsl.python_functions import Columns, Condition, Given, condition_of
+from millstream.dsl.python_functions import (
+    ColumnOrFunction,
+    Condition,
+    ValueOrFunction,
+    condition_of,
+)
 from millstream.dsl.queries import (
     checked_limit,
     explain,
@@ -45,7 +50,7 @@ class PullQuery:
         tree = condition_of(self.connection, condition_, "where")
         return replace(self, query=filtered(self.connection, self.query, tree))
 
-    def select(self, *columns: Columns, **named: Given) -> PullQuery:
+    def select(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> PullQuery:
         """These columns: names, expressions, or values that are given a name."""
         before = selected(self.connection, self.query)
         items = before.items_of(items_of(self.connection, columns, named, "select"))

@@ -18,9 +18,9 @@ from millstream.model.names import folded
 
 PythonFunction: TypeAlias = Callable[..., Any] | ScalarFunction | TableFunction
 """A function with annotations, or what `udf` and `udtf` make of one."""
-Given: TypeAlias = "Value | PythonFunction"
+ValueOrFunction: TypeAlias = "Value | PythonFunction"
 Condition: TypeAlias = "Expr | bool | PythonFunction"
-Columns: TypeAlias = "Expr | str | PythonFunction"
+ColumnOrFunction: TypeAlias = "Expr | str | PythonFunction"
 
 
 def called(connection: Connection, given: object) -> Expr | None:
@@ -55,13 +55,15 @@ def _makes_rows(function: Callable[..., Any]) -> bool:
     return origin is Iterable or (isinstance(origin, type) and issubclass(origin, Iterator))
 
 
-def with_calls(connection: Connection, columns: Iterable[Columns]) -> list[Expr | str]:
-    """Columns, with calls in the place of functions."""
+def with_calls(connection: Connection, columns: Iterable[ColumnOrFunction]) -> list[Expr | str]:
+    """ColumnOrFunction, with calls in the place of functions."""
     made = [(called(connection, each), each) for each in columns]
     return [cast("Expr | str", each) if call is None else call for call, each in made]
 
 
-def values_with_calls(connection: Connection, named: Mapping[str, Given]) -> dict[str, Value]:
+def values_with_calls(
+    connection: Connection, named: Mapping[str, ValueOrFunction]
+) -> dict[str, Value]:
     """Named values, with calls in the place of functions."""
     return {name: _value(connection, given) for name, given in named.items()}
 
@@ -71,6 +73,6 @@ def condition_of(connection: Connection, given: Condition, what: str) -> exp.Exp
     return condition(cast("Expr | bool", _value(connection, given)), what)
 
 
-def _value(connection: Connection, given: Given) -> Value:
+def _value(connection: Connection, given: ValueOrFunction) -> Value:
     made = called(connection, given)
     return cast("Value", given) if made is None else Expr(made.node)

@@ -11,9 +11,9 @@ from sqlglot import exp
 from millstream.dsl.expressions import Expr, col, column, tree_of
 from millstream.dsl.inlining import Selected
 from millstream.dsl.python_functions import (
-    Columns,
+    ColumnOrFunction,
     Condition,
-    Given,
+    ValueOrFunction,
     condition_of,
     values_with_calls,
     with_calls,
@@ -117,7 +117,10 @@ def item_of(value: Expr | str) -> s.SelectItem:
 
 
 def items_of(
-    connection: Connection, columns: Sequence[Columns], named: Mapping[str, Given], what: str
+    connection: Connection,
+    columns: Sequence[ColumnOrFunction],
+    named: Mapping[str, ValueOrFunction],
+    what: str,
 ) -> tuple[s.SelectItem, ...]:
     """The columns of a result: `named` gives each value a name."""
     items = [item_of(column) for column in with_calls(connection, columns)]

@@ -12,7 +12,13 @@ from millstream.dsl.expressions import Expr
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import Within, joined, within_of
 from millstream.dsl.pulls import PullQuery
-from millstream.dsl.python_functions import Columns, Condition, Given, condition_of, with_calls
+from millstream.dsl.python_functions import (
+    ColumnOrFunction,
+    Condition,
+    ValueOrFunction,
+    condition_of,
+    with_calls,
+)
 from millstream.dsl.queries import (
     ContinuousQuery,
     columns_of,
@@ -116,12 +122,12 @@ class KStream(StreamQuery):
             rest = rest._filter(exp.Case(this=None, ifs=[branch], default=exp.Boolean(this=True)))
         return (*chains, rest)
 
-    def select(self, *columns: Columns, **named: Given) -> KStream:
+    def select(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> KStream:
         """These columns: names, expressions, or values that are given a name. The key must be among
         them."""
         return self._select(items_of(self.connection, columns, named, "select"))
 
-    def map_values(self, *columns: Columns, **named: Given) -> KStream:
+    def map_values(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> KStream:
         """The key, and these columns."""
         items = items_of(self.connection, columns, named, "map_values")
         return self._select(with_keys(self.keys, items))
@@ -131,7 +137,7 @@ class KStream(StreamQuery):
         query = replace(self.query, items=inlined)
         return replace(self, query=query, keys=columns_of(self.keys, items))
 
-    def select_key(self, *columns: Columns) -> KStream:
+    def select_key(self, *columns: ColumnOrFunction) -> KStream:
         """The same records by another key (PARTITION BY). The columns of the key must be among
         those of a `select`."""
         if not columns:
@@ -164,7 +170,7 @@ class KStream(StreamQuery):
         query = replace(self.query, source=replace(source, processor=processor))
         return replace(self, query=query, keys=keys)
 
-    def group_by(self, *columns: Columns, **named: Given) -> KGroupedStream:
+    def group_by(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> KGroupedStream:
         """Its records by groups: by columns, or by values that are given a name."""
         query, by = grouped(self.connection, self.query, columns, named)
         return KGroupedStream(self.connection, query, by)

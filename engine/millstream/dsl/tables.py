@@ -14,7 +14,12 @@ from millstream.dsl.expressions import Expr, Value, col, column, condition
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import joined, name_of
 from millstream.dsl.pulls import PullQuery
-from millstream.dsl.python_functions import Columns, Condition, Given, condition_of
+from millstream.dsl.python_functions import (
+    ColumnOrFunction,
+    Condition,
+    ValueOrFunction,
+    condition_of,
+)
 from millstream.dsl.queries import (
     ContinuousQuery,
     columns_of,
@@ -59,12 +64,12 @@ class KTable(ContinuousQuery):
         tree = negated(self.connection, condition_, "filter_not")
         return replace(self, query=filtered(self.connection, self.query, tree))
 
-    def select(self, *columns: Columns, **named: Given) -> KTable:
+    def select(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> KTable:
         """These columns: names, expressions, or values that are given a name. The key must be among
         them."""
         return self._select(items_of(self.connection, columns, named, "select"))
 
-    def map_values(self, *columns: Columns, **named: Given) -> KTable:
+    def map_values(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> KTable:
         """The key, and these columns."""
         items = items_of(self.connection, columns, named, "map_values")
         return self._select(with_keys(self.keys, items))
@@ -74,7 +79,7 @@ class KTable(ContinuousQuery):
         query = replace(self.query, items=inlined)
         return replace(self, query=query, keys=columns_of(self.keys, items))
 
-    def group_by(self, *columns: Columns, **named: Given) -> KGroupedTable:
+    def group_by(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> KGroupedTable:
         """Its rows by groups: by columns, or by values that are given a name."""
         query, by = grouped(self.connection, self.query, columns, named)
         return KGroupedTable(self.connection, query, by)
@@ -178,7 +183,7 @@ class KGroupedTable:
     def aggregate(
         self, *columns: Expr | str | Mapping[str, Value], **named: Value
     ) -> AggregatedKTable:
-        """Columns with aggregates, behind those of the group: expressions, or names with
+        """ColumnOrFunction with aggregates, behind those of the group: expressions, or names with
         expressions, as a dict or as arguments."""
         listed = [column for column in columns if not isinstance(column, Mapping)]
         names: dict[str, Value] = {}
@@ -250,8 +255,8 @@ def _shown(other: object) -> str:
 def grouped(
     connection: Connection,
     query: s.Query,
-    columns: Sequence[Columns],
-    named: Mapping[str, Given],
+    columns: Sequence[ColumnOrFunction],
+    named: Mapping[str, ValueOrFunction],
 ) -> tuple[s.Query, tuple[s.SelectItem, ...]]:
     """The query with GROUP BY, and the columns of the group in the result. It needs no PARTITION BY
     any more: the groups decide where a record goes."""

@@ -39,7 +39,7 @@ from millstream.operators.deletions import knows_what_was_there
 from millstream.operators.process import shortest_interval
 from millstream.operators.program import ActiveProgram, Program
 from millstream.plan.nodes import Deliver, Repartition, Write
-from millstream.runtime.calls import Calls
+from millstream.runtime.calls import NO_CALLS, Calls
 from millstream.runtime.grouping import Grouping
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
@@ -223,7 +223,7 @@ class DuckDBExecutor:
             kept=kept,
             closed=any(one.closed for one in made),
             commits=any(commits for _, commits, _ in called),
-            calls=reduce(Calls.plus, (calls for _, _, calls in called)),
+            calls=reduce(Calls.plus, (calls for _, _, calls in called), NO_CALLS),
         )
 
     def _close_windows(

@@ -150,7 +150,7 @@ def _unless_none(convert: Convert) -> Convert:
 def shape_of(annotation: Any, around: tuple[type, ...] = ()) -> Shape:
     """The shape of an annotation; `around`: the rows that it is within. Raises TypeError for one
     that no type of SQL fits."""
-    if annotation in _PLAIN:
+    if isinstance(annotation, type) and annotation in _PLAIN:
         return Shape(_PLAIN[annotation])
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:

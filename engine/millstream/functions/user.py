@@ -120,7 +120,10 @@ def _annotated_scalar(
     name: str | None, function: Callable[..., Any], options: _Options
 ) -> ScalarFunction:
     if options.arrow or options.nulls:
-        raise TypeError("annotations have no types of Arrow columns: give udf a name and signature")
+        raise TypeError(
+            "nulls and arrow need a signature: with annotations, X | None is a parameter for NULLs,"
+            " and there are no Arrow arrays"
+        )
     known = annotated(function)
     options = replace(options, nulls=known.nulls, description=_description(options, function))
     made = _scalar(name or known.name, known.signature, known.function, options)

@@ -197,7 +197,7 @@ QUERY: tuple[Family, ...] = (
     of_query(
         "called_seconds_total",
         "counter",
-        "How long processors were called.",
+        "Time in processors, and in other steps that are in Python.",
         lambda q: q.called_seconds,
     ),
     Numbers(

@@ -148,7 +148,7 @@ class QueryMetrics:
     """Rows in the processing log by kind, late ones included."""
     sub_topologies: tuple[SubTopologyMetrics, ...] = ()
     called_seconds: float = 0.0
-    """How long its processors were called."""
+    """How long its processors ran, and other steps of it that are in Python."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """What its processors have counted, by the names that they gave."""
     values: Mapping[str, float] = field(default_factory=dict)

@@ -13,10 +13,10 @@ from millstream.model.names import folded
 from millstream.model.types import INTEGER
 from millstream.processors.composed import Composition, Place, sink_columns
 from millstream.processors.definition import columns_of, function_of, not_registered
-from millstream.processors.lone import Lone, lone
-from millstream.processors.nodes import Part, ProcessorNode, SinkNode, SourceNode
+from millstream.processors.nodes import AnyProcessor, Part, ProcessorNode, SinkNode, SourceNode
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS
+from millstream.processors.single import SingleProcessor, single_processor
 from millstream.processors.stores import StoreKind
 
 SINK = OutputColumn("SINK", INTEGER, key=False)
@@ -31,7 +31,7 @@ class CompiledPart:
     each, in the order of their nodes."""
 
     function: ProcessorFunction
-    composition: Composition | Lone
+    composition: Composition | SingleProcessor
     streams: tuple[str, ...]
     sinks: Mapping[str, Columns]
 
@@ -51,12 +51,13 @@ def compile_part(
     output and its stores. Raises StatementError."""
     readers = _readers(part, streams)
     try:
-        if (found := lone(part, {store: used for store, (_, used) in stores.items()})) is not None:
-            supplier, text = found
-            output = columns_of(text)
-            function = function_of(name, supplier, supplier(), output)
-            return CompiledPart(function, supplier, tuple(readers), {part.sinks[0].name: output})
-        forwarded = dict(_forwarded(part))
+        made = {node.name: node.supplier() for node in part.processors}
+        users = {store: names for store, (_, names) in stores.items()}
+        if (single := single_processor(part, made, users)) is not None:
+            output = columns_of(single.output)
+            function = function_of(name, single, single(), output)
+            return CompiledPart(function, single, tuple(readers), {part.sinks[0].name: output})
+        forwarded = dict(_forwarded(part, made))
         sinks = {sink.name: _written(sink, forwarded) for sink in part.sinks}
         output, places = sink_columns(list(sinks.items()), SINK)
         known = {node.name for node in part.processors}
@@ -151,7 +152,9 @@ def _readers(part: Part, streams: Mapping[str, Sequence[str]]) -> dict[str, tupl
     return found
 
 
-def _forwarded(part: Part) -> Iterator[tuple[tuple[str, str], Columns]]:
+def _forwarded(
+    part: Part, made: Mapping[str, AnyProcessor]
+) -> Iterator[tuple[tuple[str, str], Columns]]:
     """The columns of what each node forwards to each of its children."""
     for source in part.sources:
         sinks = [each for each in part.children(source.name) if isinstance(each, SinkNode)]
@@ -165,13 +168,12 @@ def _forwarded(part: Part) -> Iterator[tuple[tuple[str, str], Columns]]:
             yield (source.name, sink.name), source_columns(source)
     for node in part.processors:
         children = [child.name for child in part.children(node.name)]
-        for child, text in _outputs(node, children).items():
+        for child, text in _outputs(node, made[node.name], children).items():
             yield (node.name, child), columns_of(text)
 
 
-def _outputs(node: ProcessorNode, children: Sequence[str]) -> dict[str, str]:
+def _outputs(node: ProcessorNode, made: AnyProcessor, children: Sequence[str]) -> dict[str, str]:
     """The text of the output for each child of a processor."""
-    made = node.supplier()
     if not isinstance(made, Processor):
         raise TypeError(f"{node.name}: {type(made).__name__} is no millstream.Processor")
     if isinstance(made.output, str):

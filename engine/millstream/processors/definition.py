@@ -18,7 +18,8 @@ from millstream.plan.types import sql_type
 from millstream.processors.async_processor import AsyncProcessor, AsyncTask
 from millstream.processors.batches import BatchProcessor, TaskBatches
 from millstream.processors.event_loop import EventLoop
-from millstream.processors.nodes import NAME, AnyProcessor
+from millstream.processors.names import NAME
+from millstream.processors.nodes import AnyProcessor
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS, Output, TaskProcessor, Times
 from millstream.processors.stores import StoreKind, TimePart

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+from millstream.processors.names import NAME
+
 MOST = 100
 """The names that the figures of a task may have."""
 
@@ -46,7 +46,7 @@ class ProcessorMetrics:
             return
         if known is not None:
             raise ValueError(f"{name} is a {known} already")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be the name of a figure")
         if len(self._kinds) == MOST:
             raise ValueError(f"a processor has at most {MOST} figures, and {name} is one more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +10,6 @@ from millstream.processors.batches import BatchProcessor
 from millstream.processors.processor import Processor
 
 AnyProcessor = Processor | BatchProcessor | AsyncProcessor
-
-NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
 @dataclass(frozen=True, slots=True)

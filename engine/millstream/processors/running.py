@@ -69,14 +69,14 @@ class Output:
     def row(self, key: Any, value: Mapping[str, Any]) -> list[Any]:
         """The values of a row, keys first, as copies; raises ValueError or TypeError for those that
         are not accepted."""
-        if self._fields is not None and len(self._fields) == len(value):
+        if self._fields is not None and value.keys() == self._values.keys():
             # The short way of most rows. What it does not accept is looked at again below.
             try:
                 made = [self._accept[0](key)]
                 for name, take in self._fields:
                     made.append(take(value[name]))
                 return made
-            except (KeyError, ValueError):
+            except ValueError:
                 pass
         return self._row(key, value)
 
@@ -259,7 +259,8 @@ class Context:
         """The time of a row that is forwarded now, in ms. Raises RuntimeError where nothing can be
         forwarded, ValueError for a time that no row can have."""
         now_ms = self.now_ms
-        return now_ms if timestamp is None and now_ms > 0 else row_time(now_ms, timestamp)
+        within = timestamp is None and 0 <= now_ms <= LATEST
+        return now_ms if within else row_time(now_ms, timestamp)
 
     def emit(self, row: Sequence[Any], at_ms: int) -> None:
         """Add a row to the output."""

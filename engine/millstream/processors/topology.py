@@ -12,8 +12,8 @@ from millstream.model.errors import StatementError
 from millstream.model.nearest import did_you_mean
 from millstream.processors import describing
 from millstream.processors.composing import CompiledPart, compile_parts
+from millstream.processors.names import NAME
 from millstream.processors.nodes import (
-    NAME,
     AnyProcessor,
     NodeOf,
     ProcessorNode,

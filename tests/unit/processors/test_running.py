@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.functions.function import OutputColumn
+from millstream.model.event_time import LATEST
 from millstream.model.types import Primitive
 from millstream.processors.processor import STREAM_TIME, Processor, Record
-from millstream.processors.running import Forwarded, Output, ProcessorError, TaskProcessor, Times
-from millstream.processors.stores import KeyValueStore
+from millstream.processors.running import (
+    Context,
+    Forwarded,
+    Output,
+    ProcessorError,
+    TaskProcessor,
+    Times,
+)
+from millstream.processors.stores import KeyValueStore, TaskStores
 from millstream.processors.times import as_time
 from tests.unit.processors.test_stores import Table
 
@@ -259,3 +268,21 @@ def test_stream_time_is_that_of_the_record_and_stores_end_with_the_task() -> Non
     for call in calls:
         with pytest.raises(RuntimeError, match="the store is closed"):
             call()
+
+
+def test_a_value_that_makes_up_what_it_lacks_is_no_row() -> None:
+    """As many names as there are columns are not yet the right ones."""
+    given = defaultdict(int, SEEN=None, COUNTED=1)
+    with pytest.raises(ValueError, match="no value column 'COUNTED'"):
+        OUTPUT.row("a", given)
+    assert given == {"SEEN": None, "COUNTED": 1}
+
+
+@pytest.mark.parametrize("at_ms", [-1, LATEST + 1])
+def test_a_record_of_an_impossible_time_causes_no_rows(at_ms: int) -> None:
+    context = Context(0, OUTPUT, TaskStores(lambda *_: Table()), now_ms=at_ms)
+    with pytest.raises(ValueError, match="a row cannot have the time"):
+        context.forward("a", {})
+    context.now_ms = 0
+    context.forward("a", {})
+    assert context.forwarded.times_ms == [0]
