@@ -162,13 +162,14 @@ def test_the_methods_of_chains_are_documented() -> None:
 
 def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
     page = (DOCS / "processors.md").read_text(encoding="utf-8")
-    code, batches, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (printed,) = re.findall(r"```\n(\[.*?)```", page, re.DOTALL)
+    code, query, batches, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    printed = re.findall(r"```\n(\[.*?)```", page, re.DOTALL)
     out = io.StringIO()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(out):
         exec(compile(code, "processors.md", "exec"), names)
-    assert out.getvalue() == printed
+        exec(compile(query, "processors.md", "exec"), names)
+    assert out.getvalue() == "".join(printed)
     exec(
         compile(f"import numpy as np\nimport pyarrow as pa\n{batches}", "processors.md", "exec"),
         names,

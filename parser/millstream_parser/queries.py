@@ -153,8 +153,11 @@ def _aliased(cursor: Cursor) -> AliasedSource:
     if cursor.looking_at("PROCESS", "("):
         return _processed(cursor)
     name = cursor.name()
+    store = cursor.name() if cursor.accept(".") else None
     ranged = history_range(cursor)
     alias = _alias(cursor)
+    if store is not None:
+        name, alias = f"{name}.{store}", alias or store
     return AliasedSource(name, alias, ranged, span=cursor.span_from(start))
 
 

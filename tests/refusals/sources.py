@@ -53,6 +53,7 @@ CREATE STREAM both AS SELECT id, who FROM orders;
 INSERT INTO both WITH (QUERY_ID = 'other') SELECT id, who FROM orders;
 CREATE STREAM base (k INT KEY, v INT)
   WITH (KAFKA_TOPIC = 'base', PARTITIONS = 1, VALUE_FORMAT = 'JSON');
+CREATE STREAM silent AS SELECT * FROM PROCESS(csv, 'Silence');
 CREATE STREAM derived AS SELECT * FROM base;
 INSERT INTO orders (id, who) VALUES (1, 'not a number');
 """

@@ -68,6 +68,18 @@ class Application:
         made = (self._host.catalog.find(query.name) for query in planned(self._parts).queries)
         return tuple(source.query_id for source in made if source is not None and source.query_id)
 
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Its stores, as pull queries name them: `SELECT * FROM …`."""
+        functions = {part.function.name: part.function for part in self._parts}
+        writers = {q.query.source.processor: q.name for q in planned(self._parts).queries}
+        return tuple(
+            f"{stream}.{store.name}"
+            for name, stream in writers.items()
+            if name is not None
+            for store in functions[name].stores
+        )
+
     def describe(self) -> str:
         """The nodes of each sub-topology."""
         return self._topology.describe()

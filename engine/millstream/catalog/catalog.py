@@ -17,6 +17,7 @@ from millstream.model.types import SqlType
 
 TERMINATED_MAX = 100
 """The number of terminated queries that a catalog keeps."""
+_STORE = "Stores of processors are read by pull queries: a SELECT without EMIT."
 _V = TypeVar("_V")
 
 
@@ -79,7 +80,9 @@ class Catalog:
         found = self.find(name)
         if found is not None:
             return found
-        raise wordings.SOURCE_MISSING(name=name, hint=self.spelling_hint(name))
+        owner = name.rpartition(".")[0]
+        hint = _STORE if owner in (*self.sources, *self.queries) else self.spelling_hint(name)
+        raise wordings.SOURCE_MISSING(name=name, hint=hint)
 
     def spelling_hint(self, name: str) -> str:
         """A hint at an existing name that is similar, or nothing."""

@@ -46,6 +46,8 @@ class Source:
     """Made by CREATE SOURCE …."""
     statement: str = ""
     """The text of its statement, as DESCRIBE EXTENDED shows it."""
+    store: str = ""
+    """The store of which this is the table, if it is one of a processor of `query_id`."""
     query_id: str | None = None
     """The query that created it and writes into it (CREATE … AS SELECT)."""
     origins: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from millstream.cluster.partition_read import (
     not_ready,
 )
 from millstream.cluster.routing import Routing
+from millstream.cluster.stores import find_source, store_view
 from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import UnavailableError
 from millstream.model.physical import duckdb_type, physical_names
@@ -57,11 +58,12 @@ def pull_schema(source: Source) -> Schema:
 @dataclass(frozen=True, slots=True)
 class MaterializedTable:
     """A table as its query materializes it. `sub`: the sub-topology with the state; `view`: all
-    rows in this engine's state."""
+    rows in this engine's state; `partitioned`: whether a row is in the partition of its key."""
 
     query_id: str
     sub: SubTopology
     view: View
+    partitioned: bool = True
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -84,15 +86,23 @@ def materialized_table(source: Source, cluster: Cluster) -> MaterializedTable:
         raise wordings.NOT_QUERYABLE(
             source=source.name, hint="No query keeps the rows of this one."
         )
-    sub = topology_of(cluster.registry, query_id, planned).subtopologies[-1]
-    view = table_view(
-        sub,
-        cluster.registry.functions,
-        lambda name: cluster.registry.store.table(query_id, sub.index, name),
-    )
-    if view is None:
-        raise wordings.NOT_QUERYABLE(source=source.name, hint="Its query keeps no rows.")
-    return MaterializedTable(query_id, sub, view)
+    subtopologies = topology_of(cluster.registry, query_id, planned).subtopologies
+    for sub in subtopologies if source.store else subtopologies[-1:]:
+        view = _view(source, query_id, sub, cluster)
+        if view is not None:
+            return MaterializedTable(query_id, sub, view, partitioned=not source.store)
+    raise wordings.NOT_QUERYABLE(source=source.name, hint="Its query keeps no rows.")
+
+
+def _view(source: Source, query_id: str, sub: SubTopology, cluster: Cluster) -> View | None:
+    functions = cluster.registry.functions
+
+    def state(name: str) -> str:
+        return cluster.registry.store.table(query_id, sub.index, name)
+
+    if source.store:
+        return store_view(source, sub, functions, state)
+    return table_view(sub, functions, state)
 
 
 class ScatterGather:
@@ -179,7 +189,7 @@ class ScatterGather:
     ) -> frozenset[int]:
         key = [column.name for column in source.schema.key]
         keys = pinned(conditions, key)
-        if keys is None:
+        if keys is None or not table.partitioned:
             return table.partitions
         known = self.cluster.registry.catalog.sources
 
@@ -232,7 +242,7 @@ def serve_read(
     Raises UnavailableError (E-NOT-READY) if this instance does not host the partitions, or has
     another definition of the table: one of the two instances has not applied a statement yet.
     """
-    source = cluster.registry.catalog.sources.get(request.table)
+    source = find_source(cluster.registry, request.table)
     if source is None or wire_columns(source) != request.columns or cluster.routing is None:
         raise not_ready(
             request.query_id, min(request.partitions, default=0), "is not known here as asked"

@@ -187,11 +187,38 @@ class ProcessorFunction:
 
 @dataclass(frozen=True, slots=True)
 class StoreColumns:
-    """What a store of a processor holds: a value for each key, which has one or more parts."""
+    """What a store of a processor holds: a value for each key, which has one or more parts.
+
+    `shown`: its columns as a table; `life`: which of its rows are still there.
+    """
 
     name: str
     keys: tuple[SqlType, ...]
     value: SqlType
+    shown: tuple[StoreColumn, ...]
+    life: StoreLife | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreColumn:
+    """A column of a store as a table. `text`: how SQL computes it from the columns of its state
+    table."""
+
+    name: str
+    type: SqlType
+    text: str
+    key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLife:
+    """A row of a store is there as long as its time, which is the SQL text `time` in ms, is no more
+    than `length_ms` before stream time. `until`: the text of the end of a row's time instead, if
+    later rows end it."""
+
+    time: str
+    length_ms: int
+    until: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millstream.catalog.source import Source
 from millstream.cluster.scatter_gather import ScatterGather, pull_schema, wire_columns
+from millstream.cluster.stores import source_named
 from millstream.historical.historical import Historical
 from millstream.historical.planning import BoundedQuery, plan_historical
 from millstream.historical.spool import Spool
@@ -78,7 +79,7 @@ class Relations:
         return (pa.Table.from_batches([batch]) for batch in chain(first, batches))
 
     def _empty_relation(self, name: str, ranged: Range | None) -> str:
-        source = self._historical.registry.catalog.source(name)
+        source = source_named(self._historical.registry, name)
         if not _kept(source, ranged):
             return self._relation(name, ranged)
         self._current.append(source)
@@ -91,7 +92,7 @@ class Relations:
         return f"SELECT {', '.join(listed)}"
 
     def _relation(self, name: str, ranged: Range | None) -> str:
-        source = self._historical.registry.catalog.source(name)
+        source = source_named(self._historical.registry, name)
         if _kept(source, ranged):
             return _selected(
                 source, pull_schema(source).names, f"({self._scatter_gather.rows(source)})"

@@ -138,7 +138,10 @@ def _declared(
                 loop.run(awaited.open())
                 loop.run(awaited.close())
             intervals += (each.interval_ms for each in awaited.context.wall_schedules)
-    stores = (StoreColumns(name, kind.key_types, kind.value_type) for name, kind in kinds.items())
+    stores = (
+        StoreColumns(name, kind.key_types, kind.value_type, kind.shown, kind.life)
+        for name, kind in kinds.items()
+    )
     return tuple(stores), min(intervals, default=0)
 
 

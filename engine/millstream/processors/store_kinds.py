@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Any, ClassVar
 
+from millstream.functions.function import StoreColumn, StoreLife
 from millstream.model.event_time import LATEST
-from millstream.model.types import BIGINT, Array, Field, SqlType, Struct
-from millstream.processors.stores import Store, TimePart, types_of
+from millstream.model.types import BIGINT, TIMESTAMP, Array, Field, SqlType, Struct
+from millstream.processors.stores import Store, TimePart, key_and_value, types_of
 from millstream.processors.times import as_ms, as_time, length_ms
 
 VALUE, AT = "VALUE", "AT"
@@ -44,6 +45,19 @@ class TimestampedKeyValueStore:
         value = types_of(self.key, self.value)[1]
         return Struct((Field(VALUE, value), Field(AT, BIGINT)))
 
+    @property
+    def shown(self) -> tuple[StoreColumn, ...]:
+        """See `StoreKind`."""
+        at = _time_column("TIMESTAMP", TimePart.VALUE.value)
+        return key_and_value(self.key, self.value, at, text='value."VALUE"')
+
+    @property
+    def life(self) -> StoreLife | None:
+        """See `StoreKind`."""
+        if self.ttl is None:
+            return None
+        return StoreLife(TimePart.VALUE.value, length_ms(self.ttl, "a ttl"))
+
     def opened(self, store: Store, now: Callable[[], int]) -> TimestampedStore:
         """See `StoreKind`."""
         life = None if self.ttl is None else length_ms(self.ttl, "a ttl")
@@ -74,6 +88,11 @@ class _Retained:
         """See `StoreKind`."""
         return types_of(self.key, self.value)[1]
 
+    @property
+    def life(self) -> StoreLife:
+        """See `StoreKind`."""
+        return StoreLife(TimePart.KEY.value, length_ms(self.retention, "a retention"))
+
     def _life(self, store: Store, now: Callable[[], int]) -> _Life:
         return _Life(now, length_ms(self.retention, "a retention"), store, TimePart.KEY)
 
@@ -82,6 +101,11 @@ class _Retained:
 class WindowStore(_Retained):
     """A value for each key and start of a window, for `retention` of stream time from the start
     on."""
+
+    @property
+    def shown(self) -> tuple[StoreColumn, ...]:
+        """See `StoreKind`."""
+        return key_and_value(self.key, self.value, _time_column("WINDOW_START", "key_1"))
 
     def opened(self, store: Store, now: Callable[[], int]) -> Windows:
         """See `StoreKind`."""
@@ -94,6 +118,12 @@ class SessionStore(_Retained):
     on. In its keys the end comes before the start, because sessions are found by it."""
 
     times: ClassVar[int] = 2
+
+    @property
+    def shown(self) -> tuple[StoreColumn, ...]:
+        """See `StoreKind`."""
+        bounds = _time_column("WINDOW_START", "key_2"), _time_column("WINDOW_END", "key_1")
+        return key_and_value(self.key, self.value, *bounds)
 
     def opened(self, store: Store, now: Callable[[], int]) -> Sessions:
         """See `StoreKind`."""
@@ -108,6 +138,20 @@ class VersionedStore(_Retained):
     def value_type(self) -> SqlType:
         """See `StoreKind`. A deletion is a version too, whose value is NULL."""
         return Struct((Field(VALUE, types_of(self.key, self.value)[1]),))
+
+    @property
+    def shown(self) -> tuple[StoreColumn, ...]:
+        """See `StoreKind`."""
+        since = _time_column("TIMESTAMP", "key_1")
+        return key_and_value(self.key, self.value, since, text='value."VALUE"')
+
+    @property
+    def life(self) -> StoreLife:
+        """See `StoreKind`. A version is needed until the next one of its key."""
+        following = 'lead(key_1) OVER (PARTITION BY "$part", key ORDER BY key_1)'
+        return StoreLife(
+            TimePart.KEY.value, length_ms(self.retention, "a retention"), until=following
+        )
 
     def opened(self, store: Store, now: Callable[[], int]) -> Versions:
         """See `StoreKind`."""
@@ -134,10 +178,25 @@ class ListStore:
         """See `StoreKind`."""
         return Array(types_of(self.key, self.element)[1])
 
+    @property
+    def shown(self) -> tuple[StoreColumn, ...]:
+        """See `StoreKind`."""
+        return key_and_value(self.key, f"ARRAY<{self.element}>")
+
+    @property
+    def life(self) -> None:
+        """See `StoreKind`."""
+        return
+
     def opened(self, store: Store, now: Callable[[], int]) -> Lists:
         """See `StoreKind`."""
         del now
         return Lists(store)
+
+
+def _time_column(name: str, milliseconds: str) -> StoreColumn:
+    """A time that is stored in ms."""
+    return StoreColumn(name, TIMESTAMP, f"make_timestamp({milliseconds} * 1000)")
 
 
 class _Life:

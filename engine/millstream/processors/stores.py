@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from millstream.functions.function import StoreColumn, StoreLife
 from millstream.model.errors import StatementError
 from millstream.model.types import SqlType
 from millstream.plan.types import sql_type
@@ -47,6 +48,14 @@ class StoreKind(Protocol[Opened]):
     def value_type(self) -> SqlType:
         """The type of its values."""
 
+    @property
+    def shown(self) -> tuple[StoreColumn, ...]:
+        """Its columns as a table."""
+
+    @property
+    def life(self) -> StoreLife | None:
+        """Which rows are still there; None: all."""
+
     def opened(self, store: Store, now: Callable[[], int]) -> Opened:
         """The store of a task as its users see it. `now`: stream time in ms."""
 
@@ -76,6 +85,16 @@ class KeyValueStore:
         """See `StoreKind`."""
         return types_of(self.key, self.value)[1]
 
+    @property
+    def shown(self) -> tuple[StoreColumn, ...]:
+        """See `StoreKind`."""
+        return key_and_value(self.key, self.value)
+
+    @property
+    def life(self) -> None:
+        """See `StoreKind`."""
+        return
+
     def opened(self, store: Store, now: Callable[[], int]) -> Store:
         """See `StoreKind`."""
         del now
@@ -98,6 +117,15 @@ def types_of(key: str, value: str) -> tuple[SqlType, SqlType]:
             " TIMESTAMP.",
         )
     return types
+
+
+def key_and_value(
+    key: str, value: str, *between: StoreColumn, text: str = "value"
+) -> tuple[StoreColumn, ...]:
+    """The columns of a store as a table: the key, what is `between`, and the value."""
+    types = types_of(key, value)
+    first = StoreColumn("KEY", types[0], "key", key=True)
+    return (first, *between, StoreColumn("VALUE", types[1], text))
 
 
 class StoredRows(Protocol):

@@ -108,10 +108,17 @@ def sources_of(written: Written) -> tuple[str, ...]:
 def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
     """The positions of streams and tables, and their names."""
     for table in list(tree.find_all(exp.Table)):
-        if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
+        owner = table.args.get("db")
+        if not isinstance(table.this, exp.Identifier) or table.args.get("catalog"):
             raise wordings.NOT_QUERIED(sql=table.sql())
-        if table.name.upper() not in _common(table):
-            yield table, table.name if table.this.quoted else table.name.upper()
+        if owner is not None:
+            yield table, f"{_folded(owner)}.{_folded(table.this)}"
+        elif table.name.upper() not in _common(table):
+            yield table, _folded(table.this)
+
+
+def _folded(identifier: exp.Identifier) -> str:
+    return identifier.name if identifier.quoted else identifier.name.upper()
 
 
 def mentioned(written: Written) -> frozenset[str] | None:

@@ -58,6 +58,8 @@ NOT_QUERYABLE = Template(
 )
 PULL_FAILED = Template("The pull query failed.")
 QUERY_FAILED = Template("The query failed.")
+STORE_MISSING = Template("{owner} has no store {store}.")
+STORE_RANGE = Template("{store} is a store, which has no history")
 TOPIC_NOT_FOUND = Template("Could not find topic '{topic}'")
 TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
 

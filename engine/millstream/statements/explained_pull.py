@@ -5,6 +5,7 @@ from __future__ import annotations
 from millstream.catalog.source import Source
 from millstream.cluster.cluster import Cluster
 from millstream.cluster.scatter_gather import materialized_table
+from millstream.cluster.stores import source_named
 from millstream.log.log import TopicPartition
 from millstream.model.schema import SourceKind
 from millstream.query.extended import Written, sources_in, sources_of
@@ -39,7 +40,7 @@ def pull_stages(
         ranged = ranged or any(source.range is not None for source in sources_in(query))
     else:
         names = sources_of(Written.of(statement, text))
-    sources = {name: cluster.registry.catalog.source(name) for name in names}
+    sources = {name: source_named(cluster.registry, name) for name in names}
     positions = positions_text(list(sources.values()), cluster)
     return [("STATEMENT", text), (POSITIONS, f"{positions}\n{_RANGED}" if ranged else positions)]
 

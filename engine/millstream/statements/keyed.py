@@ -13,6 +13,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.cluster.cluster import Cluster
 from millstream.cluster.scatter_gather import materialized_table, pull_schema
+from millstream.cluster.stores import source_named
 from millstream.model.schema import Schema, SourceKind
 from millstream.plan.build import Planned
 from millstream.query.conditions import Value
@@ -66,7 +67,7 @@ def keyed_pull(statement: s.Statement, script: str, cluster: Cluster) -> KeyedPu
         or unsupported_clause(query) is not None
     ):
         return None
-    source = catalog.source(query.source.name)
+    source = source_named(cluster.registry, query.source.name)
     if source.kind is not SourceKind.TABLE or source.window is not None:
         return None
     plan = planned_pull(query, source, cluster.registry, script)
@@ -113,7 +114,7 @@ def _read(
     cluster: Cluster,
     read: Callable[[duckdb.DuckDBPyConnection, str], T],
 ) -> T:
-    look_at([pull.source.name], cluster.registry)
+    look_at([pull.source], cluster.registry)
     cursor = cluster.registry.store.cursor()
     try:
         return read(cursor, with_keys(pull.sql, dict.fromkeys(keys)))

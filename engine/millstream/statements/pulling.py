@@ -11,6 +11,7 @@ import duckdb
 from millstream.catalog.source import Source
 from millstream.cluster.cluster import Cluster
 from millstream.cluster.scatter_gather import ScatterGather, pull_schema
+from millstream.cluster.stores import find_source, source_named
 from millstream.historical import executing
 from millstream.historical.historical import Historical
 from millstream.model.batch import PART
@@ -62,7 +63,8 @@ def pull(
     if query is None:
         return _outside_dialect(statement, parsed, historical, session)
     refuse_processors(query, parsed.script)
-    look_at((item.name for item in sources_in(query)), historical.registry)
+    known = (_known(item, historical.registry, parsed.script) for item in sources_in(query))
+    look_at(known, historical.registry)
     unsupported = unsupported_clause(query)
     extended = unsupported is not None or _aggregates(query, historical.registry)
     if extended and session.flag(EXTENDED) and unsupported not in _CONTINUOUS_CLAUSES:
@@ -72,11 +74,13 @@ def pull(
             raise _unsupported(unsupported)
     if query.limit is not None and not session.flag(LIMITS):
         raise wordings.LIMIT_DISABLED(limits=LIMITS, span=span_of(query.end))
-    source = historical.registry.catalog.source(query.source.name)
+    source = source_named(historical.registry, query.source.name)
     if query.source.range is None:
         plan = planned_pull(query, source, historical.registry, parsed.script)
         if source.kind is SourceKind.TABLE:
             return _pull_from_table(query, source, plan, parsed.script, historical.cluster, session)
+    if source.store:
+        raise query_wordings.STORE_RANGE(store=source.name, span=span_of(query.source.span))
     if source.kind is SourceKind.TABLE:
         return executing.execute_on_table(query, parsed.script, historical, session)
     if not session.flag("ksql.query.pull.stream.enabled"):
@@ -95,9 +99,13 @@ def refuse_processors(query: s.Query, script: str) -> None:
                 )
 
 
-def look_at(names: Iterable[str], registry: QueryRegistry) -> None:
+def _known(item: s.AliasedSource, registry: QueryRegistry, script: str) -> Source | None:
+    with placed(item.span, script):
+        return find_source(registry, item.name)
+
+
+def look_at(known: Iterable[Source | None], registry: QueryRegistry) -> None:
     """Have the queries that feed these sources process what they let wait while nobody looked."""
-    known = (registry.catalog.find(name) for name in names)
     topics = [source.topic for source in known if source is not None]
     registry.driver.look(topics, CATCH_UP_MS_MAX)
 
@@ -155,7 +163,7 @@ def _beyond_pull(
     """Execute a query with clauses or aggregates that pull queries of the dialect lack. Windows,
     WITHIN and GROUP BY over a stream mean the same as in a persistent query. All else runs as
     extended SQL, and so does a GROUP BY that a persistent query may not have."""
-    sources = [historical.registry.catalog.source(item.name) for item in sources_in(query)]
+    sources = [source_named(historical.registry, item.name) for item in sources_in(query)]
     of_stream = sources[0].kind is SourceKind.STREAM
     unsupported = unsupported_clause(query)
     within_time = any(join.within is not None for join in query.joins)
@@ -218,8 +226,8 @@ def _extended(
     limited, because nothing else bounds its cost."""
     written = Written.of(statement, parsed.text)
     names = sources_of(written)
-    look_at(names, historical.registry)
-    known = [historical.registry.catalog.find(name) for name in names]
+    known = [find_source(historical.registry, name) for name in names]
+    look_at(known, historical.registry)
     tables = [source for source in known if source is not None]
     if written.ranges or any(source.kind is SourceKind.STREAM for source in tables):
         return executing.execute_extended(written, historical, session)
@@ -240,6 +248,6 @@ def _extended(
 
 def _current_rows_sql(name: str, _: Range | None, *, scatter_gather: ScatterGather) -> str:
     """A SELECT of the current rows of a table."""
-    source = scatter_gather.cluster.registry.catalog.source(name)
+    source = source_named(scatter_gather.cluster.registry, name)
     columns = ", ".join(map(identifier, physical_names(pull_schema(source).names)))
     return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM ({scatter_gather.rows(source)}) AS t'

@@ -182,6 +182,16 @@ ROWS = (
         {"topic": "orders"},
     ),
     Refused(
+        "SELECT * FROM «silent.lost»;",
+        "query.STORE_MISSING",
+        {"owner": "SILENT", "store": "LOST"},
+    ),
+    Refused(
+        "SELECT * FROM «silent.last AS OF TIMESTAMP '2026-01-01'»;",
+        "query.STORE_RANGE",
+        {"store": "SILENT.LAST"},
+    ),
+    Refused(
         "SELECT * FROM «people» WHERE id = 'a';",
         "query.NOT_QUERYABLE",
         {"source": "PEOPLE"},

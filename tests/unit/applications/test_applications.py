@@ -149,9 +149,11 @@ def test_rows_go_to_the_children_that_they_are_for(batch: int) -> None:
         order(db, ("ann", 50), ("bob", 120), ("ann", 200), ("ann", 1))
         alerts = sorted(rows(db, "SELECT * FROM alerts"))
         counts = sorted(rows(db, "SELECT * FROM counts"))
+        held = [sorted(rows(db, f"SELECT * FROM {store}")) for store in application.stores]
         assert len(application.queries) == 3
     assert alerts == [("ann", 200.0, 250.0), ("bob", 120.0, 120.0)]
     assert counts == [("ann", 1), ("ann", 2), ("ann", 3), ("bob", 1)]
+    assert held == [[("ann", 251.0), ("bob", 120.0)], [("ann", 3), ("bob", 1)]]
 
 
 def test_one_sink_needs_no_stream_between() -> None:

@@ -66,6 +66,9 @@ QUERIES = (
     "SELECT a.item FROM totals a JOIN totals b ON a.total = b.total ORDER BY a.item;",
     "SELECT item FROM totals WHERE total = (SELECT max(total) FROM totals);",
     "SELECT item, rowtime > 0 AS timed FROM totals ORDER BY item;",
+    "SELECT * FROM kept.most ORDER BY value, key;",
+    "SELECT value FROM kept.most WHERE key = 'all' ORDER BY value;",
+    "SELECT SUM(value) FROM kept.most;",
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 import millstream
-from millstream import Database
+from millstream import Database, KeyValueStore, Processor, ProcessorContext, Record
 from millstream.cluster.exchange import Exchange
 from millstream.cluster.metadata import (
     HostedPartitions,
@@ -35,9 +35,23 @@ CREATE STREAM sales (shop STRING KEY, item STRING, amount BIGINT)
 CREATE TABLE totals AS SELECT item, COUNT(*) AS n, SUM(amount) AS total
   FROM sales GROUP BY item EMIT CHANGES;
 CREATE TABLE by_shop AS SELECT shop, MAX(amount) AS most FROM sales GROUP BY shop EMIT CHANGES;
+CREATE STREAM kept AS SELECT * FROM PROCESS(sales, 'Keeping');
 CREATE TABLE hourly AS SELECT item, COUNT(*) AS n FROM sales WINDOW TUMBLING (SIZE 1 HOUR)
   GROUP BY item EMIT CHANGES;
 """
+
+
+class Keeping(Processor):
+    """Keeps the greatest amount of each shop, and one of all."""
+
+    output = "shop STRING KEY, most BIGINT"
+
+    def init(self, context: ProcessorContext) -> None:
+        self.most = context.store("most", KeyValueStore("STRING", "BIGINT"))
+
+    def process(self, record: Record) -> None:
+        for key in (record.key, "all"):
+            self.most.put(key, max(self.most.get(key, 0), record.value["AMOUNT"]))
 
 
 def part_of(key: str) -> int:
@@ -51,7 +65,9 @@ def rows_of(key: str) -> list[str]:
 
 def database(owned: frozenset[int]) -> Database:
     """A database with the right rows of some partitions, and other ones in the rest."""
-    found = millstream.connect(properties=dict(PROPERTIES))
+    found = millstream.connect(
+        functions=[millstream.processor(Keeping)], properties=dict(PROPERTIES)
+    )
     found.execute(SCRIPT)
     for key in KEYS:
         right = part_of(key) in owned
