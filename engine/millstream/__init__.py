@@ -16,7 +16,7 @@ from millstream.dsl.expressions import Expr, col, lit, struct
 from millstream.dsl.pulls import PullQuery
 from millstream.dsl.streams import KGroupedStream, KStream, MergedKStream
 from millstream.dsl.tables import AggregatedKTable, KGroupedTable, KTable
-from millstream.dsl.windows import hopping, session, tumbling
+from millstream.dsl.windows import hopping, session, sliding, tumbling
 from millstream.functions.user import reducer, udaf, udf, udtf
 from millstream.metrics.prometheus import exposition
 from millstream.model.errors import (
@@ -117,6 +117,7 @@ __all__ = [
     "processor",
     "reducer",
     "session",
+    "sliding",
     "struct",
     "tumbling",
     "udaf",

@@ -240,9 +240,10 @@ def duration(cursor: Cursor) -> Duration:
 def _window(cursor: Cursor) -> WindowClause:
     start = cursor.at
     name = None
-    if not cursor.looking_at("SESSION", "(") and cursor.is_name():
+    unnamed = any(cursor.looking_at(kind, "(") for kind in ("SESSION", "SLIDING"))
+    if not unnamed and cursor.is_name():
         name = cursor.name()
-    kind = cursor.expect_one("TUMBLING", "HOPPING", "SESSION")
+    kind = cursor.expect_one("TUMBLING", "HOPPING", "SESSION", "SLIDING")
     cursor.expect("(")
     if kind != "SESSION":
         cursor.expect("SIZE")

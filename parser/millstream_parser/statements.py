@@ -121,7 +121,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """`kind` is TUMBLING, HOPPING or SESSION; `size` is the gap of a session."""
+    """`kind` is TUMBLING, HOPPING, SESSION or SLIDING; `size` is the gap of a session."""
 
     kind: str
     size: Duration

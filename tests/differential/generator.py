@@ -326,6 +326,7 @@ MAKERS: Mapping[str, Callable[[random.Random], Case]] = {
     "tumbling": _windowed("TUMBLING"),
     "hopping": _windowed("HOPPING"),
     "session": _windowed("SESSION"),
+    "sliding": _windowed("SLIDING"),
     "explode": _explode,
     **{name: _join(name) for name in JOINS},
     "chain": _chain,

@@ -19,6 +19,7 @@ from __future__ import annotations
 from tests.differential.describe import Case, Group, Item, Join, Project, Source, Statement, Window
 from tests.differential.oracle_groups import group_stream, group_table
 from tests.differential.oracle_joins import joined
+from tests.differential.oracle_sliding import sliding
 from tests.differential.oracle_text import META, guarded, keyed, quoted, table, where
 from tests.differential.oracle_windows import sessions, windows
 
@@ -82,6 +83,8 @@ def query(case: Case, statement: Statement) -> list[str]:
             return grouped(query, sink, given)
         case Group(window=Window(kind="SESSION")):
             return sessions(query, sink)
+        case Group(window=Window(kind="SLIDING")):
+            return sliding(query, sink)
         case Group():
             return windows(query, sink)
         case Project():

@@ -29,7 +29,8 @@ def grace_of(query: Group, window: Window) -> int:
     return 0 if query.final else max(DAY_MS - window.size, 0)
 
 
-def _timed(query: Group) -> str:
+def timed(query: Group) -> str:
+    """The rows with stream time at each of them."""
     return table(
         "$rows",
         f'SELECT *, {_TIME} AS "$time" FROM ({argument_rows(query, query.source)})',
@@ -60,12 +61,12 @@ def windows(query: Group, sink: Source) -> list[str]:
         f'max("$ts") OVER w AS "$ts" FROM "$placed" WINDOW w AS '
         f'(PARTITION BY {keys}, "WINDOWSTART" ORDER BY "$pos" ROWS UNBOUNDED PRECEDING)',
     )
-    source = _closed(keys, f'"WINDOWEND" + {grace}') if query.final else '"$running"'
+    source = closed(keys, f'"WINDOWEND" + {grace}') if query.final else '"$running"'
     made = group_results(query, sink, source, BOUNDS)
-    return [_timed(query), placed, running, *made]
+    return [timed(query), placed, running, *made]
 
 
-def _closed(keys: str, closing: str, comparison: str = "<=") -> str:
+def closed(keys: str, closing: str, comparison: str = "<=") -> str:
     """EMIT FINAL: the last row of each window that stream time has passed by in the end."""
     return (
         '(SELECT * FROM "$running" JOIN (SELECT "$part", max("$time") AS "$end" FROM "$rows" '
@@ -110,10 +111,10 @@ def sessions(query: Group, sink: Source) -> list[str]:
     )
     source = '"$running"'
     if query.final:
-        source = _closed(listed, f'"WINDOWEND" + {gap + grace}', "<")
+        source = closed(listed, f'"WINDOWEND" + {gap + grace}', "<")
         source = f'(SELECT * FROM {source} WHERE NOT "$dead")'
     return [
-        _timed(query),
+        timed(query),
         numbered,
         folded,
         running,

@@ -84,8 +84,8 @@ def _window(window: Window) -> str:
     grace = "" if window.grace is None else f", GRACE PERIOD {window.grace} MILLISECONDS"
     size = f"{window.size} MILLISECONDS"
     match window.kind:
-        case "TUMBLING":
-            return f"TUMBLING (SIZE {size}{grace})"
+        case "TUMBLING" | "SLIDING":
+            return f"{window.kind} (SIZE {size}{grace})"
         case "HOPPING":
             return f"HOPPING (SIZE {size}, ADVANCE BY {window.advance} MILLISECONDS{grace})"
         case _:

@@ -30,6 +30,10 @@ FAULTS: Mapping[str, tuple[str, Callable[[str], str]]] = {
         "group",
         lambda text: text.replace('s."$part" = b."$part"', 's."$part" = b."$part" + 1'),
     ),
+    "a new sliding window begins without rows of earlier runs": (
+        "sliding",
+        lambda text: text.replace('>= (SELECT min("$rowtime")', '> (SELECT max("$rowtime")'),
+    ),
     "a comparison with NULL is not false": (
         "project",
         lambda text: text.replace(", FALSE)", ", TRUE)"),

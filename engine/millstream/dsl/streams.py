@@ -254,11 +254,12 @@ class KGroupedStream(KGroupedTable):
     """The records of a stream by groups."""
 
     def window(self, window: Window) -> KGroupedStream:
-        """The groups of each window: `tumbling`, `hopping` or `session`. Their bounds are the
-        columns WINDOWSTART and WINDOWEND."""
+        """The groups of each window: `tumbling`, `hopping`, `session`, `sliding`. Their bounds are
+        the columns WINDOWSTART and WINDOWEND."""
         if not isinstance(window, Window):
             raise TypeError(
-                f"window takes tumbling(…), hopping(…) or session(…), not {type(window).__name__}"
+                "window takes tumbling(…), hopping(…), session(…) or sliding(…), not"
+                f" {type(window).__name__}"
             )
         return replace(self, query=replace(self.query, window=window))
 

@@ -9,7 +9,7 @@ from millstream_parser import read_duration
 from millstream_parser import statements as s
 
 Window = s.WindowClause
-"""What `tumbling`, `hopping` and `session` return."""
+"""What `tumbling`, `hopping`, `session` and `sliding` return."""
 Length = timedelta | str
 """A length of time: a timedelta, or a text such as "10 minutes"."""
 _UNITS = (
@@ -52,6 +52,16 @@ def session(gap: Length, *, grace: Length | None = None, retention: Length | Non
     """Windows of activity: records with less than `gap` between them are in the same one."""
     return s.WindowClause(
         "SESSION", duration(gap), None, optional(retention), optional(grace, zero=True)
+    )
+
+
+def sliding(
+    size: Length, *, grace: Length | None = None, retention: Length | None = None
+) -> Window:
+    """A window for each set of records with at most `size` between them: one that ends at each
+    record, and one that begins right behind it. As in Kafka Streams; ksqlDB has none."""
+    return s.WindowClause(
+        "SLIDING", duration(size), None, optional(retention), optional(grace, zero=True)
     )
 
 

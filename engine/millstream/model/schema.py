@@ -80,6 +80,8 @@ class WindowKind(Enum):
     TUMBLING = "TUMBLING"
     HOPPING = "HOPPING"
     SESSION = "SESSION"
+    SLIDING = "SLIDING"
+    """Millstream's own: ksqlDB has none. In keys they are like HOPPING."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from millstream.operators.accumulators import (
     state_columns,
 )
 from millstream.operators.folds import last_rows, last_rows_text, running_steps
-from millstream.operators.grouping import Plan
+from millstream.operators.grouping import END, START, Plan
 from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import (
     PRESENT,
@@ -32,8 +32,9 @@ from millstream.operators.relation import (
     value_text,
 )
 from millstream.operators.sessions import compile_sessions
+from millstream.operators.sliding import AT, Sliding
 from millstream.operators.sql import identifier, unquoted
-from millstream.operators.windows import END, START, closed_windows, windowed_rows
+from millstream.operators.windows import closed_windows, grace_of, sliding_rows, windowed_rows
 from millstream.plan.nodes import Aggregate
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
@@ -53,7 +54,7 @@ def compile_aggregate(
         return compile_sessions(node, part, items, label, setting)
     windowed = node.window is not None
     if node.window is not None:
-        part = windowed_rows(part, node.window, label, final=node.final, closing=setting.closing)
+        part = _windowed(node, part, items, label, setting)
     plan = Plan(
         node=node,
         label=label,
@@ -66,6 +67,24 @@ def compile_aggregate(
     )
     part = _updated(plan, part, setting)
     return _opened(plan, part, setting)
+
+
+def _windowed(
+    node: Aggregate,
+    part: SelectFragment,
+    items: tuple[Accumulator, ...],
+    label: str,
+    setting: Setting,
+) -> SelectFragment:
+    """The rows with the bounds of their windows."""
+    window, final, closing = node.window, node.final, setting.closing
+    assert window is not None
+    if window.kind is not WindowKind.SLIDING:
+        return windowed_rows(part, window, label, final=final, closing=closing)
+    keys = state_table(node, items, label).key[:-1]
+    grace = grace_of(window, final=final)
+    sliding = Sliding(label, keys, items, window.size_ms, grace, quoted(setting.carried))
+    return sliding_rows(part, window, sliding, final=final, closing=closing)
 
 
 def _key_columns(node: Aggregate) -> tuple[str, ...]:
@@ -143,9 +162,12 @@ def _updated(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragme
             *others,
             Call(last, "last_of_group", kept, (rows,), shown),
         )
+    source = identifier(last if grouped else rows)
+    if plan.sliding and by_row:
+        source = f"(SELECT * REPLACE ({AT} AS {SQ}) FROM {source} WHERE {AT} IS NOT NULL)"
     return replace(
         part,
-        source=identifier(last if grouped else rows),
+        source=source,
         steps=(*part.steps, *steps),
         writes=(*part.writes, Upsert(plan.label, last)),
         tables=(*part.tables, plan.table),
@@ -168,7 +190,7 @@ def _grouped_text(plan: Plan, part: SelectFragment, setting: Setting) -> str:
     texts = [text for item in plan.items for text in grouped_texts(item, setting)]
     extra = [
         f"greatest(any_value(s.{RT}), max(b.{RT})) AS {RT}",
-        f"max(b.{SQ}) AS {SQ}",
+        f"max(b.{AT if plan.sliding else SQ}) AS {SQ}",
         f"1::TINYINT AS {DF}",
     ]
     for name in quoted(setting.carried):
@@ -193,6 +215,8 @@ def _running_steps(
         f"greatest(s.{RT}, max(b.{RT}) OVER w) AS {RT}",
     ]
     extra += [f"b.{name}" for name in quoted(setting.carried)]
+    if plan.sliding:
+        extra.append(f"b.{AT}")
     if plan.undo:
         extra.append(f'lead(b.{SQ}) OVER w IS NOT DISTINCT FROM b.{SQ} AS "$more"')
     if plan.old:
@@ -234,7 +258,7 @@ def _opened(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragmen
 def _numbering(plan: Plan, setting: Setting) -> tuple[tuple[str, str], ...]:
     """New numbers where one input row changes several groups, or one row represents many."""
     window = plan.node.window
-    hopping = window is not None and window.kind is WindowKind.HOPPING
+    hopping = window is not None and window.kind in (WindowKind.HOPPING, WindowKind.SLIDING)
     if not (hopping or plan.undo or setting.cached):
         return ()
     order = [SQ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millstream.model.batch import DIFF, PART, SEQ
+from millstream.model.schema import WindowKind
 from millstream.operators.accumulators import Accumulator, state_columns
 from millstream.operators.program import StateTable
 from millstream.operators.relation import quoted
@@ -12,6 +13,7 @@ from millstream.operators.sql import identifier
 from millstream.plan.nodes import Aggregate
 
 P, SQ, DF = (identifier(name) for name in (PART, SEQ, DIFF))
+START, END = '"WINDOWSTART"', '"WINDOWEND"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class Plan:
     table: StateTable
     undo: bool
     old: bool
+
+    @property
+    def sliding(self) -> bool:
+        """Whether rows may be there before their window was."""
+        return self.node.window is not None and self.node.window.kind is WindowKind.SLIDING
 
     @property
     def states(self) -> tuple[str, ...]:

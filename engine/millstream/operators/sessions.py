@@ -23,11 +23,12 @@ from millstream.operators.accumulators import (
 )
 from millstream.operators.closing import closing_clock_text
 from millstream.operators.folds import running_steps
+from millstream.operators.grouping import END, START
 from millstream.operators.program import Call, Repeat, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import SelectFragment, Setting, names, quoted
 from millstream.operators.session_plan import PLAN, session_plan
 from millstream.operators.sql import identifier
-from millstream.operators.windows import END, START, grace_of, timed_rows
+from millstream.operators.windows import grace_of, timed_rows
 from millstream.plan.nodes import Aggregate
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))

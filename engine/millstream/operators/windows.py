@@ -1,4 +1,4 @@
-"""Tumbling and hopping windows: late rows, closed windows, expiry."""
+"""Tumbling, hopping and sliding windows: late rows, closed windows, expiry."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ import pyarrow as pa
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.schema import WindowKind
 from millstream.operators.closing import closing_clock_text
-from millstream.operators.grouping import Plan
+from millstream.operators.grouping import END, START, Plan
 from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import SelectFragment, Setting, quoted
+from millstream.operators.sliding import (
+    Sliding,
+    paired_rows,
+    sliding_steps,
+    sliding_tables,
+    sliding_upkeep,
+    sliding_writes,
+    too_late,
+)
 from millstream.operators.sql import identifier
 from millstream.plan.nodes import Window
 
-START, END = '"WINDOWSTART"', '"WINDOWEND"'
 _DAY_MS = 24 * 60 * 60 * 1000
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
 
@@ -27,6 +35,11 @@ def grace_of(window: Window, *, final: bool) -> int:
     if window.grace_ms is not None:
         return window.grace_ms
     return 0 if final else max(_DAY_MS - window.size_ms, 0)
+
+
+def open_ms(window: Window, *, final: bool) -> int:
+    """For how long a window is open behind its end. Sliding windows have their end, too."""
+    return grace_of(window, final=final) + (window.kind is WindowKind.SLIDING)
 
 
 def clock_name(label: str) -> str:
@@ -43,7 +56,7 @@ def emitted_rows(window: Window | None, rows: str, clock: str) -> str:
     """EMIT FINAL: the stored windows whose result has been emitted."""
     assert window is not None
     grace = grace_of(window, final=True)
-    closed = f's.{END} + {grace} <= c."time"'
+    closed = f's.{END} + {open_ms(window, final=True)} <= c."time"'
     if window.kind is WindowKind.SESSION:
         closed = f's.{END} + {window.size_ms + grace} < c."time"'
     return f"(SELECT s.* FROM {rows} s JOIN {clock} c USING ({P}) WHERE {closed})"
@@ -110,7 +123,6 @@ def windowed_rows(
     WINDOWEND; the stream time is stored, late rows are counted once for each window missed.
     `closing`: stream time also passes all windows with EMIT FINAL."""
     part = timed_rows(part, label)
-    grace = grace_of(window, final=final)
     size, advance = window.size_ms, window.advance_ms or window.size_ms
     if window.kind is WindowKind.TUMBLING:
         start = f"{RT} - {RT} % {size}"
@@ -118,25 +130,58 @@ def windowed_rows(
         first = f"greatest({RT} - {size - advance}, 0) // {advance} * {advance}"
         start = f"unnest(range({first}, {RT} + 1, {advance}))"
     timed = f"(SELECT *, {start} AS {START} FROM {part.source})"
-    late = f'{START} + {size} <= "$time" - {grace}'
+    late = f'{START} + {size} <= "$time" - {grace_of(window, final=final)}'
+    rows = f"(\n  SELECT *, {START} + {size} AS {END}\n  FROM {timed}\n  WHERE NOT ({late})\n)"
+    part = clocked(part, window, label, (timed, late), final=final, closing=closing)
+    return replace(part, source=rows)
+
+
+def sliding_rows(
+    part: SelectFragment, window: Window, sliding: Sliding, *, final: bool, closing: bool
+) -> SelectFragment:
+    """As `windowed_rows`, for sliding windows: with `$at`, and with rows of earlier runs."""
+    part = timed_rows(part, sliding.label)
+    counted = part.source, too_late(sliding)
+    part = clocked(part, window, sliding.label, counted, final=final, closing=closing)
+    return replace(
+        part,
+        source=paired_rows(sliding),
+        steps=(*part.steps, *sliding_steps(sliding)),
+        writes=(*part.writes, *sliding_writes(sliding)),
+        tables=(*part.tables, *sliding_tables(sliding)),
+        upkeep=(*part.upkeep, sliding_upkeep(sliding)),
+    )
+
+
+def clocked(
+    part: SelectFragment,
+    window: Window,
+    label: str,
+    counted: tuple[str, str],
+    *,
+    final: bool,
+    closing: bool,
+) -> SelectFragment:
+    """Adds the clock of windows: their stream time, and how many of the `counted` rows are late,
+    which the text behind them tells."""
+    rows, late = counted
     clock = (
         f'SELECT {P}, max("$time") AS "time", any_value("$before") AS "before",\n'
-        f"  count(*) FILTER (WHERE {late}) AS late\nFROM {timed}\nGROUP BY {P}"
+        f"  count(*) FILTER (WHERE {late}) AS late\nFROM {rows}\nGROUP BY {P}"
     )
-    rows = f"(\n  SELECT *, {START} + {size} AS {END}\n  FROM {timed}\n  WHERE NOT ({late})\n)"
-    name = f"{label}_clock"
+    name, grace = f"{label}_clock", grace_of(window, final=final)
     clocks: tuple[Step, ...] = (Sql(f"{name}_new", clock),)
     if final and closing:
-        closed = closing_clock_text(label, f"{name}_moved", f"{END} + {grace}")
+        until = f"{END} + {open_ms(window, final=final)}"
+        closed = closing_clock_text(label, f"{name}_moved", until)
         clocks = (Sql(f"{name}_moved", clock), Sql(f"{name}_new", closed))
-    retention = max(size + grace, window.retention_ms or 0)
+    retention = max(window.size_ms + grace, window.retention_ms or 0)
     expired = (
         f"DELETE FROM {identifier(label)} t USING {identifier(name)} c\n"
         f'WHERE t.{P} = c.{P} AND t.{START} < c."time" - {retention}'
     )
     return replace(
         part,
-        source=rows,
         steps=(*part.steps, *clocks),
         writes=(*part.writes, Upsert(name, f"{name}_new")),
         late=(*part.late, f"{name}_new"),
@@ -150,7 +195,7 @@ def closed_windows(plan: Plan, part: SelectFragment, setting: Setting) -> Select
     and key."""
     window = plan.node.window
     assert window is not None
-    grace = grace_of(window, final=True)
+    grace = open_ms(window, final=True)
     last, clock = identifier(f"{plan.label}_last"), identifier(f"{plan.label}_clock_new")
     columns = ", ".join((P, *plan.columns, *plan.states, RT))
     same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM l.{name}" for name in (P, *plan.keys))

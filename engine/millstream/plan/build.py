@@ -355,7 +355,8 @@ def _window_of(node: Node) -> WindowedKey | None:
             if window is None:
                 return None
             size = None if window.kind is WindowKind.SESSION else window.size_ms
-            return WindowedKey(window.kind, size)
+            sliding = window.kind is WindowKind.SLIDING
+            return WindowedKey(WindowKind.HOPPING if sliding else window.kind, size)
         case _:
             below = inputs(node)
             return _window_of(below[0]) if below else None
