@@ -11,7 +11,9 @@ from millstream.applications.statements import script
 from millstream.catalog.source import Source
 from millstream.ddl.topics import refuse_internal
 from millstream.formats.partition import partition_of
+from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
+from millstream.log.in_memory import InMemoryLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import StatementError, UnavailableError
@@ -22,7 +24,9 @@ from millstream.processors.topology import Topology
 from millstream.query.results import History, Result, Rows, Stream
 from millstream.query.session import Session
 from millstream.runtime.spec import QueryState
-from millstream.service.execution import execute_statement, open_engine, parse_script
+from millstream.service.engine import with_functions
+from millstream.service.execution import execute_statement, parse_script, resume_engine
+from millstream.state.store import Store
 from millstream.statements.column_values import conversion
 from millstream.statements.inserting import encode_rows
 from millstream.testing.records import (
@@ -90,7 +94,9 @@ class TopologyTestDriver:
             parts = sql.parts("tested")
             functions = (*functions, *(part.function for part in parts))
             sql = script(parts)
-        self._engine = open_engine(":memory:", _SETTINGS, lambda: self._now, functions)
+        catalogue = with_functions(builtin_catalogue(), functions)
+        log, store = InMemoryLog(), Store.open(":memory:")
+        self._engine = resume_engine(log, store, _SETTINGS, lambda: self._now, catalogue)
         try:
             self._run(sql)
         except BaseException:
