@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from millstream.executor.made_rows import MadeRows, OpenProcessor
 from millstream.executor.stored_rows import StoredTable, column_of, values_of
 from millstream.functions.function import OutputColumn, ProcessorKind
-from millstream.model.batch import HEADERS, PART, ROWTIME
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME
 from millstream.model.physical import physical_names
 from millstream.model.schema import Role, Schema
 from millstream.operators.arrival_sequence import ORIGIN
@@ -334,7 +334,10 @@ def _records(
     values = (dict(zip(names, row)) for row in others)  # noqa: B905
     times, parts, offsets = places
     same = repeat(stream.name), repeat(stream.topic)
-    return keys, map(Record, keys, values, times, parts, *same, offsets, _headers(rows))
+    given = (keys, values, times, parts, *same, offsets, _headers(rows))
+    if not stream.table:
+        return keys, map(Record, *given)
+    return keys, map(Record, *given, pc.equal(rows[DIFF], 0).to_pylist())
 
 
 def _headers(rows: pa.Table) -> Iterable[Sequence[Header]]:

@@ -27,15 +27,15 @@ STREAM_TIME, DUE = "stream_time", "due"
 def compile_process(
     node: Process, given: SelectFragment, label: str, setting: Setting
 ) -> SelectFragment:
-    """A processor gets the rows with a value in the order of their task. `$seq` is numbered anew,
-    because one row becomes any number of rows."""
+    """A processor gets the rows with a value, and the deletions of tables, in the order of their
+    task. `$seq` is numbered anew, because one row becomes any number of rows."""
     part = nested(given, setting)
     rows, out, times = f"{label}_input", f"{label}_rows", f"{label}_times"
     skipped = f"{label}_skipped"
     meta = quoted(meta_names(setting))
     origin = f"{part.origin or identifier(SEQ)} AS {ORIGIN}"
     listed = ", ".join((*quoted(names(part.schema)), *meta, origin))
-    where = " AND ".join((*part.where, PRESENT))
+    where = " AND ".join((*part.where, *_kept(node)))
     order = f"{identifier(PART)}, {identifier(SEQ)}"
     read = Sql(
         rows,
@@ -80,6 +80,17 @@ def compile_process(
         traced=False,
         origin=ORIGIN,
     )
+
+
+def _kept(node: Process) -> tuple[str, ...]:
+    """Which rows without a value are none."""
+    tables = [str(number) for number, stream in enumerate(node.streams) if stream.table]
+    if len(tables) == len(node.streams):
+        return ()
+    if not tables:
+        return (PRESENT,)
+    number = identifier(names(node.input.schema)[0])
+    return (f"({PRESENT} OR {number} IN ({', '.join(tables)}))",)
 
 
 def shortest_interval(node: Node) -> int:

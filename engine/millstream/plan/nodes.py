@@ -128,11 +128,12 @@ class Flatten:
 
 @dataclass(frozen=True, slots=True)
 class ProcessedStream:
-    """A stream that a processor reads. Its columns may be followed by ROWOFFSET."""
+    """What a processor reads: a stream, or the changes of a `table`. ROWOFFSET may follow."""
 
     name: str
     topic: str
     schema: Schema
+    table: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""PROCESS in FROM: a processor over the rows of one or more streams."""
+"""PROCESS in FROM: a processor over the rows of one or more streams, and the changes of tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Processed:
             Column(column.name, column.type, Role.KEY if column.key else Role.VALUE)
             for column in self.function.output
         )
-        return replace(self.sources[0], schema=Schema(tuple(columns)), timestamp=None)
+        schema = Schema(tuple(columns))
+        return replace(self.sources[0], kind=SourceKind.STREAM, schema=schema, timestamp=None)
 
     def node(self, schema: Schema) -> Process:
         """Its rows as a relation with this schema."""
@@ -47,7 +48,12 @@ class Processed:
             for source in self.sources
         ]
         given = reads[0] if len(reads) == 1 else merged(_together(reads))
-        streams = (ProcessedStream(r.source.name, r.source.topic, r.schema) for r in reads)
+        streams = (
+            ProcessedStream(
+                r.source.name, r.source.topic, r.schema, r.source.kind is SourceKind.TABLE
+            )
+            for r in reads
+        )
         return Process(given, self.function, schema, tuple(streams))
 
 
@@ -55,7 +61,7 @@ def processed_by(
     item: AliasedSource, source: Source, catalog: Catalog, functions: Catalogue
 ) -> Processed | None:
     """The processor through which the rows of a source of FROM pass, if any. Raises StatementError
-    for one that is unknown, and for sources that are no streams."""
+    for one that is unknown, and for sources that it cannot read."""
     if item.processor is None:
         return None
     function = functions.processor.get(item.processor.upper())
@@ -67,7 +73,7 @@ def processed_by(
         )
     sources = (source, *map(catalog.source, item.others))
     for position, each in enumerate(sources):
-        if each.kind is SourceKind.TABLE:
+        if each.kind is SourceKind.TABLE and function.kind is ProcessorKind.BATCHES:
             raise wordings.PROCESSOR_OVER_TABLE(source=each.name)
         if each.window is not None:
             raise wordings.PROCESSOR_OVER_WINDOWS(source=each.name)

@@ -272,7 +272,9 @@ KEY_NOT_SELECTED = Template(
     "{example}...).{synthetic}"
 )
 PROCESSOR_UNKNOWN = Template("There is no processor '{processor}'.")
-PROCESSOR_OVER_TABLE = Template("A processor gets the rows of a stream, and {source} is a table.")
+PROCESSOR_OVER_TABLE = Template(
+    "A processor of batches gets the rows of a stream, and {source} is a table."
+)
 PROCESSOR_OVER_WINDOWS = Template("A processor cannot read {source}, whose keys have windows.")
 PROCESSOR_OVER_ONE_TWICE = Template("PROCESS has the stream {source} twice.")
 BATCHES_OF_SEVERAL = Template("A processor of batches reads one stream: {processor} is one.")

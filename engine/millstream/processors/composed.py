@@ -185,6 +185,7 @@ class _RunningSource:
                     record.topic,
                     record.offset,
                     record.headers,
+                    record.deleted,
                 )
             )
         for edge in self.sinks.values():

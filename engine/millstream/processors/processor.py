@@ -17,6 +17,7 @@ class Record:
     `value`: the other columns by name."""
 
     __slots__ = (
+        "deleted",
         "headers",
         "key",
         "offset",
@@ -37,6 +38,7 @@ class Record:
         topic: str = "",
         offset: int = -1,
         headers: Sequence[tuple[str, bytes | None]] = (),
+        deleted: bool = False,
     ) -> None:
         self.key = key
         self.value = value
@@ -53,6 +55,9 @@ class Record:
         self.headers = headers
         """Its headers. What is forwarded for it has them too, unless a processor of a `Topology`
         stands between."""
+        self.deleted = deleted
+        """Whether this is a change of a table that removes the row of the key: all values are
+        None."""
 
     @property
     def timestamp(self) -> dt.datetime:

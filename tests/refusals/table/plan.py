@@ -11,7 +11,7 @@ ROWS = (
         {"processor": "Nobody"},
     ),
     Refused(
-        "SELECT * FROM «PROCESS(spent, 'Silence')» EMIT CHANGES;",
+        "SELECT * FROM «PROCESS(spent, 'Doubled')» EMIT CHANGES;",
         "plan.PROCESSOR_OVER_TABLE",
         {"source": "SPENT"},
     ),
