@@ -21,12 +21,13 @@ DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
 DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
 DEFAULT_WRAP = "ksql.persistence.wrap.single.values"
 
-_PART_SETTINGS = {
+PART_SETTINGS = {
     "DELIMITER": "delimiter",
     "SCHEMA_ID": "schemaId",
     "SCHEMA_FULL_NAME": "fullSchemaName",
     "PROTOBUF_NULLABLE_REPRESENTATION": "nullableRepresentation",
 }
+"""Properties of the format of a key or a value, behind KEY_ or VALUE_, and its settings."""
 _COMMON = {
     "KAFKA_TOPIC",
     "PARTITIONS",
@@ -39,7 +40,7 @@ _COMMON = {
     "TIMESTAMP",
     "TIMESTAMP_FORMAT",
     "VALUE_AVRO_SCHEMA_FULL_NAME",
-} | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in _PART_SETTINGS}
+} | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in PART_SETTINGS}
 _WINDOW_TYPES = ("SESSION", "HOPPING", "TUMBLING")
 _NULLABLE_REPRESENTATIONS = ("OPTIONAL", "WRAPPER")
 _WHOLE = {
@@ -248,7 +249,7 @@ def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
     nulls = _one_of(items, f"{part}_PROTOBUF_NULLABLE_REPRESENTATION", _NULLABLE_REPRESENTATIONS)
     settings = {
         setting: str(items[f"{part}_{name}"])
-        for name, setting in _PART_SETTINGS.items()
+        for name, setting in PART_SETTINGS.items()
         if f"{part}_{name}" in items
     }
     if nulls is not None:

@@ -8,6 +8,7 @@ from typing import Unpack
 
 from sqlglot import exp
 
+from millstream.dsl.declaring import declared
 from millstream.dsl.expressions import Expr
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import Within, joined, within_of
@@ -33,7 +34,7 @@ from millstream.dsl.queries import (
     with_keys,
 )
 from millstream.dsl.statements import Connection, SinkOptions, source_of
-from millstream.dsl.tables import KGroupedTable, KTable, aliased, column_of, grouped
+from millstream.dsl.tables import KGroupedTable, KTable, aliased, column_of, grouped, table
 from millstream.dsl.windows import Length, Window
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
@@ -241,6 +242,14 @@ class KStream(StreamQuery):
         clause = None if within is None else within_of(within, grace)
         query = joined(kind, self.query, other.query, on, clause)
         return replace(self, query=query, keys=None)
+
+    def to_table(self, name: str) -> KTable:
+        """CREATE TABLE name over the topic of this stream: the latest record of each key, and a
+        record without a value removes the key. Raises StatementError behind other steps."""
+        source = self.connection.catalog.source(self.query.source.name)
+        statement = declared(source, self.query, SourceKind.TABLE, name)
+        done(self.connection.execute(statement))
+        return table(self.connection, name)
 
     def pull(self) -> PullQuery:
         """A pull query of this chain: the records that there are now."""

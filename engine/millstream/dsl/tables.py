@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.dsl import fn
+from millstream.dsl.declaring import declared
 from millstream.dsl.expressions import Expr, Value, col, column, condition
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import joined, name_of
@@ -24,6 +25,7 @@ from millstream.dsl.queries import (
     ContinuousQuery,
     columns_of,
     conjunction,
+    done,
     filtered,
     items_of,
     negated,
@@ -34,6 +36,7 @@ from millstream.dsl.statements import Connection, SinkOptions, source_of
 from millstream.functions.user import reducer
 from millstream.model.names import folded
 from millstream.model.schema import SourceKind
+from millstream.query.results import Done
 from millstream_parser import statements as s
 
 
@@ -109,6 +112,13 @@ class KTable(ContinuousQuery):
         """As `to`, and return the new table."""
         self.to(name, **options)
         return table(self.connection, name)
+
+    def to_stream(self, name: str) -> Done:
+        """CREATE STREAM name over the topic of this table, whose records are its changes; read it
+        as `db.stream(name)`. Raises StatementError behind other steps."""
+        source = self.connection.catalog.source(self.query.source.name)
+        statement = declared(source, self.query, SourceKind.STREAM, name)
+        return done(self.connection.execute(statement))
 
     def pull(self) -> PullQuery:
         """A pull query of this chain: the rows that there are now."""
