@@ -8,8 +8,9 @@ from typing import Unpack
 
 from sqlglot import exp
 
+from millstream.dsl.cogroups import write_cogroup
 from millstream.dsl.declaring import declared
-from millstream.dsl.expressions import Expr
+from millstream.dsl.expressions import Expr, column
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import Within, joined, within_of
 from millstream.dsl.pulls import PullQuery
@@ -261,6 +262,24 @@ class KStream(StreamQuery):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class KGroupedStream(KGroupedTable):
     """The records of a stream by groups."""
+
+    def cogroup(
+        self, *others: KGroupedStream, into: str, **options: Unpack[SinkOptions]
+    ) -> KGroupedStream:
+        """The records of this and of other streams by one key, for aggregates over all of them:
+        `clicks.group_by("user").cogroup(orders.group_by("customer"), into="activity")`.
+
+        The stream `into` is created, with `options` as `to` has them. Its columns have the names of
+        their streams before their own, such as CLICKS_URL, and are NULL in records of the others;
+        the key has the names that it has here. Raises StatementError for groups with other steps
+        before them than a filter, or with windows."""
+        wrong = next((each for each in others if not isinstance(each, KGroupedStream)), None)
+        if wrong is not None or not others:
+            shown = "nothing" if wrong is None else type(wrong).__name__
+            raise TypeError(f"cogroup takes other groups of streams, not {shown}")
+        groups = [(each.query, each.by) for each in (self, *others)]
+        keys = write_cogroup(self.connection, groups, into, options)
+        return stream(self.connection, into).group_by(*(Expr(column(key)) for key in keys))
 
     def window(self, window: Window) -> KGroupedStream:
         """The groups of each window: `tumbling`, `hopping`, `session`, `sliding`. Their bounds are
