@@ -80,9 +80,16 @@ class Catalog:
         found = self.find(name)
         if found is not None:
             return found
-        owner = name.rpartition(".")[0]
-        hint = _STORE if owner in (*self.sources, *self.queries) else self.spelling_hint(name)
+        hint = self.spelling_hint(name) if self.query_of_store(name) is None else _STORE
         raise wordings.SOURCE_MISSING(name=name, hint=hint)
+
+    def query_of_store(self, name: str) -> QueryRecord | None:
+        """The query that keeps a store of this name, if it has one: `stream.store`, by the stream
+        that it writes, or `query.store`, by its id."""
+        owner, dot, _ = name.rpartition(".")
+        source = self.find(owner)
+        query_id = owner if source is None else source.query_id or ""
+        return self.queries.get(query_id) if dot else None
 
     def spelling_hint(self, name: str) -> str:
         """A hint at an existing name that is similar, or nothing."""

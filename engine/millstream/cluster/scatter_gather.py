@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import duckdb
@@ -25,7 +25,7 @@ from millstream.cluster.partition_read import (
 from millstream.cluster.routing import Routing
 from millstream.cluster.stores import find_source, store_view
 from millstream.model.batch import PART, ROWTIME
-from millstream.model.errors import UnavailableError
+from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.physical import duckdb_type, physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT
@@ -242,7 +242,9 @@ def serve_read(
     Raises UnavailableError (E-NOT-READY) if this instance does not host the partitions, or has
     another definition of the table: one of the two instances has not applied a statement yet.
     """
-    source = find_source(cluster.registry, request.table)
+    source: Source | None = None
+    with suppress(StatementError):
+        source = find_source(cluster.registry, request.table)
     if source is None or wire_columns(source) != request.columns or cluster.routing is None:
         raise not_ready(
             request.query_id, min(request.partitions, default=0), "is not known here as asked"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.catalog.formats import NO_COLUMNS
 from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue, StoreColumns
@@ -33,11 +32,11 @@ def find_source(registry: QueryRegistry, name: str) -> Source | None:
     found = registry.catalog.find(name)
     if found is not None:
         return found
-    owner, dot, store = name.rpartition(".")
-    query = _query_of(registry.catalog, owner) if dot else None
+    query = registry.catalog.query_of_store(name)
     planned = None if query is None else registry.plans.get(query.id)
     if planned is None or query is None:
         return None
+    owner, _, store = name.rpartition(".")
     stores = {each.name.upper(): each for each in _stores(planned.node)}
     if store.upper() not in stores:
         raise wordings.STORE_MISSING(
@@ -65,12 +64,6 @@ def store_view(
                 if columns.name == source.store:
                     return _view(columns, stored, table(step.times), table(stored.table))
     return None
-
-
-def _query_of(catalog: Catalog, owner: str) -> QueryRecord | None:
-    """The query that is, or whose stream is, so called."""
-    source = catalog.find(owner)
-    return catalog.queries.get(owner if source is None else source.query_id or "")
 
 
 def _stores(node: Node) -> Iterator[StoreColumns]:

@@ -18,6 +18,7 @@ from millstream.model.batch import PART
 from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
 from millstream.model.schema import SourceKind
+from millstream.model.types import TIMESTAMP
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
 from millstream.plan.places import Place, placed, span_of
@@ -125,7 +126,11 @@ def _pull_from_table(
     with placed(query.where, script):
         check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
     # Rows from other instances come without their partitions.
-    plan = steady(plan, pull_schema(source), [PART] if cluster.routing is None else [])
+    before = [PART] if cluster.routing is None else []
+    if source.store:
+        # One key may have a row for each of several times.
+        before += (column.name for column in source.schema.columns if column.type == TIMESTAMP)
+    plan = steady(plan, pull_schema(source), before)
     cursor = cluster.registry.store.cursor()
     try:
         register_expressions(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from millstream.catalog.catalog import Catalog
+from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.catalog.properties import Form, read_properties
 from millstream.model.errors import StatementError
 from millstream.model.settings import DEAD_LETTERS, effective
@@ -186,11 +186,10 @@ def _simple(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
         case s.DropConnector(name):
             yield Need(Kind.CONNECTOR, name, Operation.DELETE)
         case s.Peek(query_id):
-            # What passes a node is made of what the query reads.
             yield Need(Kind.QUERY, query_id, Operation.DESCRIBE)
             peeked = around.catalog.queries.get(query_id)
-            for source in () if peeked is None else peeked.sources:
-                yield from _source(source, Operation.READ, around)
+            if peeked is not None:
+                yield from _kept_by(peeked, Operation.READ, around)
         case s.PrintTopic(topic):
             yield Need(Kind.TOPIC, topic, Operation.READ)
         case s.AssertTopic(topic):
@@ -241,10 +240,19 @@ def _reads(query: s.Query | None, around: AccessContext) -> Iterator[Need]:
 
 
 def _source(name: str, operation: Operation, around: AccessContext) -> Iterator[Need]:
-    """The topic behind a stream or table."""
+    """The topic behind a stream or table, or what the query of a store reads."""
     source = around.catalog.find(name)
     if source is not None:
         yield Need(Kind.TOPIC, source.topic, operation)
+    elif (keeper := around.catalog.query_of_store(name)) is not None:
+        yield from _kept_by(keeper, operation, around)
+
+
+def _kept_by(query: QueryRecord, operation: Operation, around: AccessContext) -> Iterator[Need]:
+    """What a processor keeps, and what passes it, is made of what its query reads."""
+    yield Need(Kind.QUERY, query.id, Operation.DESCRIBE)
+    for source in query.sources:
+        yield from _source(source, operation, around)
 
 
 def _functions(called: Collection[str], around: AccessContext) -> Iterator[Need]:

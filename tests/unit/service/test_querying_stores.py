@@ -175,3 +175,13 @@ def test_times_are_shown_as_timestamps() -> None:
         db.wait()
         assert rows(db, "SELECT window_start, window_end FROM out.sessions") == [(at(5), at(7))]
         assert rows(db, "SELECT ROWTIME FROM out.timed") == [(BASE + 5,)]
+
+
+def test_the_first_rows_are_always_the_same_ones() -> None:
+    with opened() as db:
+        db.execute(SQL)
+        for a in (9, 5, 7):
+            db.insert("doings", [{"k": "x", "what": "put", "a": a, "b": a, "ROWTIME": BASE}])
+        db.wait()
+        found = rows(db, "SELECT window_start FROM out.windows LIMIT 2")
+    assert found == [(at(5),), (at(7),)]
