@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import millstream
 from millstream import Database, MillstreamError, fn
+from millstream.testing import TopologyTestDriver
 
 SOURCE = """
 CREATE STREAM r (k STRING KEY, v INT)
@@ -102,6 +104,20 @@ def test_final_results_come_when_a_window_is_closed() -> None:
             (95, 2),
             (101, 1),
         ]
+
+
+def test_windows_close_when_the_input_is_idle() -> None:
+    final = SELECT.replace("GRACE PERIOD 1 HOUR", "GRACE PERIOD 1 SECOND")
+    with TopologyTestDriver(
+        f"{SOURCE} CREATE TABLE t AS {final} EMIT FINAL;",
+        properties={"idle.window.close.ms": 5000},
+    ) as driver:
+        for time, v in RECORDS[:2]:
+            driver.pipe("r", {"v": v}, key="a", timestamp=time)
+        assert driver.read("t") == []
+        driver.advance_wall_clock(dt.timedelta(seconds=6))
+        found = [record.value for record in driver.read("t")]
+    assert found == [{"N": 1, "L": [1]}, {"N": 2, "L": [1, 2]}, {"N": 1, "L": [2]}]
 
 
 def test_the_chain_is_the_statement() -> None:
