@@ -17,6 +17,8 @@ from millstream.processors.topology import Topology
 from millstream_parser import parse, print_statement
 from millstream_parser import statements as s
 
+Created = s.CreateSource | s.CreateAs
+
 
 class Host(Protocol):
     """What applications need of a database."""
@@ -35,8 +37,9 @@ class Host(Protocol):
     def forget(self, names: Iterable[str]) -> None:
         """Register the processors with these names no more."""
 
-    def execute(self, statement: s.Statement) -> object:
-        """Print the statement, and execute the text. Raises MillstreamError."""
+    def execute(self, statement: s.Statement, *, earliest: bool = False) -> object:
+        """Print the statement, and execute the text. A new query reads its topics from their first
+        records if `earliest`, else as the session says. Raises MillstreamError."""
 
 
 class Application:
@@ -120,23 +123,42 @@ class Application:
         "check", Better))`.
 
         `change` gets a copy of the topology. Processors may get another class, and processors and
-        stores may be added; what stays keeps its state. The new processors begin with the record
-        behind the last one that the old ones have committed, so none is lost or processed twice.
-        Refused before anything stops: sources and sinks that change, and stores that vanish or get
-        other types. Raises StatementError. Other instances of a service on Kafka use their own
-        classes: start them again with the new ones.
+        stores may be added, and sinks where there are several; what stays keeps its state. The new
+        processors begin with the record behind the last one that the old ones have committed, so
+        none is lost or processed twice. Refused before anything stops: sources and sinks that
+        change, and stores that vanish or get other types. Raises StatementError, ConflictError for
+        a sink whose name is taken. Other instances of a service on Kafka use their own classes:
+        start them again with the new ones.
         """
         edited = self._topology.copy()
         change(edited)
         parts = edited.parts(self.name)
         before, after = planned(self._parts), planned(parts)
-        if after != before:
+        kept: tuple[Created, ...] = (*before.sources, *before.queries)
+        changed: tuple[Created, ...] = (*after.sources, *after.queries)
+        if any(statement not in changed for statement in kept):
             raise StatementError(
                 f"Application {self.name} cannot be edited: sources and sinks, and what is"
                 " connected to which of them, stay as they are",
-                hint="Drop it and deploy the new topology, or deploy that with another name.",
+                hint="Sinks can be added behind processors that write several. Else drop it and"
+                " deploy the new topology, or deploy that with another name.",
             )
-        self._replace(edited, parts, after)
+        added = [statement for statement in changed if statement not in kept]
+        for statement in added:
+            _check_free(self.name, statement.name, self._host.catalog)
+        self._replace(edited, parts, before)
+        for statement in added:
+            self._add(statement)
+
+    def _add(self, statement: Created) -> None:
+        try:
+            _create(statement, self._host)
+        except MillstreamError as error:
+            raise StatementError(
+                f"Application {self.name} has its new processors, but {statement.name} cannot be"
+                f" created: {error.message}",
+                hint="Mend that, and execute the statement:\n" + print_statement(statement),
+            ) from error
 
     def drop(self, *, delete_topics: bool = False) -> None:
         """End it: its queries and their state, and its streams. With `delete_topics` also the
@@ -187,13 +209,13 @@ def deploy(topology: Topology, name: str, host: Host) -> Application:
         _check_same(name, query, host.catalog)
     added = [p.function for p in parts if not _is_used(p.function, host.functions)]
     host.use(added)
-    wanted: list[s.CreateSource | s.CreateAs] = []
+    wanted: list[Created] = []
     wanted += (source for source in plan.sources if not _exists(source, host.catalog))
     wanted += (query for query in plan.queries if query not in running)
-    made: list[s.CreateSource | s.CreateAs] = []
+    made: list[Created] = []
     try:
         for statement in wanted:
-            host.execute(statement)
+            _create(statement, host)
             made.append(statement)
     except MillstreamError:
         for statement in reversed(made):
@@ -201,6 +223,21 @@ def deploy(topology: Topology, name: str, host: Host) -> Application:
         host.forget(function.name for function in added)
         raise
     return application
+
+
+def _create(statement: Created, host: Host) -> None:
+    """Create a stream. The query of a sink reads the rows of all sinks, and misses none of its own
+    that were written before it began."""
+    of_sink = isinstance(statement, s.CreateAs) and statement.query.source.processor is None
+    host.execute(statement, earliest=of_sink)
+
+
+def _check_free(name: str, added: str, catalog: Catalog) -> None:
+    if catalog.find(added) is not None:
+        raise ConflictError(
+            f"Application {name} cannot be edited: there is a stream or table {added} already",
+            hint="Give the sink another name.",
+        )
 
 
 def _is_used(function: ProcessorFunction, functions: Catalogue) -> bool:
@@ -229,7 +266,7 @@ def _check_same(name: str, query: s.CreateAs, catalog: Catalog) -> None:
         )
 
 
-def _says(text: str, statement: s.CreateSource | s.CreateAs) -> bool:
+def _says(text: str, statement: Created) -> bool:
     """Whether a text is the statement, which may also replace an earlier one."""
     (found,) = parse(text)
     return isinstance(found, s.CreateAs | s.CreateSource) and (

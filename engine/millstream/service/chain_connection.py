@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue, Function, ProcessorFunction
@@ -56,10 +56,15 @@ class ChainConnection:
         registry = self.engine.registry
         registry.functions = registry.functions.without_processors(names)
 
-    def execute(self, statement: s.Statement) -> Result:
+    def execute(self, statement: s.Statement, *, earliest: bool = False) -> Result:
         """Print a statement and execute the text, so that what is recorded, and what errors point
-        at, is text that a client could have sent. Variables are not substituted in it."""
+        at, is text that a client could have sent. Variables are not substituted in it. `earliest`:
+        a new query reads its topics from their first records."""
         extended = self.session.flag("millstream.query.pull.extended.enabled")
         parsed = parse_text(print_statement(statement), extended_pull=extended)
-        (result,) = execute_all(self.engine, parsed, self.session)
+        session = self.session
+        if earliest:
+            properties = {**session.properties, "auto.offset.reset": "earliest"}
+            session = replace(session, properties=properties)
+        (result,) = execute_all(self.engine, parsed, session)
         return result

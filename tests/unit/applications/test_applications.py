@@ -30,7 +30,9 @@ from millstream import (
     Topology,
 )
 from millstream.runtime.spec import QueryState
+from millstream.service.chain_connection import ChainConnection
 from millstream.testing import TopologyTestDriver
+from millstream_parser.statements import CreateAs
 
 BASE = 1_700_000_000_000
 CHECKED = {
@@ -337,6 +339,41 @@ def test_an_edit_keeps_the_state(tmp_path: Path) -> None:
         assert ("ann", 3) in rows(db, "SELECT * FROM counts")
 
 
+def test_a_sink_is_added_while_it_runs(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    with opened(path) as db:
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 60), ("bob", 60))
+        application.edit(lambda t: t.add_sink("more", "more_topic", "count"))
+        order(db, ("ann", 60))
+        assert rows(db, "SELECT * FROM more") == [("ann", 2)]
+        edited = application.topology
+    with opened(path, edited) as db:
+        application = db.deploy(edited, "spending")
+        order(db, ("bob", 60))
+        assert sorted(rows(db, "SELECT * FROM more")) == [("ann", 2), ("bob", 2)]
+        assert len(rows(db, "SELECT * FROM counts")) == 4
+        application.drop(delete_topics=True)
+        assert "MORE" not in db.engine.catalog.sources
+
+
+def test_a_sink_has_all_rows_whatever_the_session_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its query begins later than the one that writes the rows of all sinks."""
+    with opened() as db:
+        db.execute("SET 'auto.offset.reset' = 'latest';")
+        execute = ChainConnection.execute
+
+        def slowly(self: ChainConnection, statement: Any, **options: Any) -> Any:
+            if isinstance(statement, CreateAs) and statement.name == "ALERTS":
+                order(db, ("ann", 100))
+            return execute(self, statement, **options)
+
+        monkeypatch.setattr(ChainConnection, "execute", slowly)
+        db.deploy(spending(), "spending")
+        db.wait()
+        assert rows(db, "SELECT * FROM alerts") == [("ann", 100.0, 100.0)]
+
+
 class Forgetting(Check):
     def init(self, context: ProcessorContext) -> None:
         self.context = context
@@ -356,7 +393,7 @@ EDITS = {
     "a store that vanishes": lambda t: t.replace_processor("check", Forgetting),
     "a store of another type": lambda t: t.replace_processor("check", Retyped),
     "other columns": lambda t: t.replace_processor("count", Wider),
-    "a further sink": lambda t: t.add_sink("more", "more", "count"),
+    "a sink whose name is taken": lambda t: t.add_sink("spending_forwarded", "more", "count"),
     "a further source": lambda t: t.add_source("x", "orders").add_processor("y", Count, "x"),
 }
 
