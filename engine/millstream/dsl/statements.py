@@ -26,6 +26,10 @@ class Connection(Protocol):
     def catalog(self) -> Catalog:
         """The streams and tables that there are."""
 
+    def store(self, name: str) -> Source:
+        """The store of a processor as a table, by its full name. Raises StatementError if there is
+        none."""
+
     @property
     def functions(self) -> Catalogue:
         """The functions that statements may call."""

@@ -34,7 +34,7 @@ from millstream.dsl.queries import (
 )
 from millstream.dsl.statements import Connection, SinkOptions, source_of
 from millstream.functions.user import reducer
-from millstream.model.names import folded
+from millstream.model.names import STAR, folded, split_name
 from millstream.model.schema import SourceKind
 from millstream.query.results import Done
 from millstream_parser import statements as s
@@ -240,10 +240,17 @@ class AggregatedKTable(ContinuousQuery):
 
 
 def table(connection: Connection, name: str) -> KTable:
-    """The chain of a table. Raises StatementError if there is none with the name."""
-    source = source_of(connection, name, SourceKind.TABLE)
+    """The chain of a table, or of a store of a processor ("stream.store"). Raises StatementError if
+    there is none with the name."""
+    parts = split_name(name, "The name of a table")
+    if len(parts) == 2 and STAR not in parts:
+        source = connection.store(".".join(parts))
+        known = s.AliasedSource(source.name, parts[1])
+    else:
+        source = source_of(connection, name, SourceKind.TABLE)
+        known = s.AliasedSource(source.name)
     keys = tuple(key.name for key in source.schema.key)
-    return KTable(connection, s.Query(ALL, s.AliasedSource(source.name)), keys)
+    return KTable(connection, s.Query(ALL, known), keys)
 
 
 def aliased(query: s.Query, name: str) -> s.Query:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from millstream.catalog.catalog import Catalog
+from millstream.catalog.source import Source
+from millstream.cluster.stores import source_named
 from millstream.functions.function import Catalogue, Function, ProcessorFunction
 from millstream.model.errors import ConflictError
 from millstream.query.results import Result
@@ -28,6 +30,11 @@ class ChainConnection:
     def catalog(self) -> Catalog:
         """The streams and tables that there are."""
         return self.engine.catalog
+
+    def store(self, name: str) -> Source:
+        """The store of a processor as a table, by its full name. Raises StatementError if there is
+        none."""
+        return source_named(self.engine.registry, name)
 
     @property
     def functions(self) -> Catalogue:

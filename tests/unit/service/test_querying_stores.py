@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 
 import millstream
-from millstream import Database, KeyValueStore, MillstreamError, Processor, ProcessorContext, Record
+from millstream import (
+    Database,
+    KeyValueStore,
+    MillstreamError,
+    Processor,
+    ProcessorContext,
+    Record,
+    col,
+)
 from tests.unit.service.test_store_kinds import BASE, DOINGS, LIFE, SQL, Model, at, opened
 
 
@@ -145,6 +153,19 @@ def test_it_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
         assert rows(db, "SELECT * FROM counted.counts") == [("a", 1)]
         plan = db.execute("EXPLAIN SELECT * FROM counted.counts").fetchall()  # type: ignore[union-attr]
     assert any("keeps COUNTED.COUNTS" in str(line) for line in plan)
+
+
+def test_a_chain_of_a_store(counted: Database) -> None:
+    store = counted.table("counted.counts")
+    found = store.where(col("key") == "a").fetchall()
+    assert sum(n for _, n in found) == 3
+    assert store.arrow()["VALUE"].to_pylist() == [n for _, n in store.fetchall()]
+    with pytest.raises(MillstreamError, match="read by pull queries"):
+        store.filter(col("value") > 1).to("more")
+    with pytest.raises(MillstreamError, match="no store LOST"):
+        counted.table("counted.lost")
+    with pytest.raises(MillstreamError, match="does not exist"):
+        counted.table("nobody.lost")
 
 
 REFUSED = {
