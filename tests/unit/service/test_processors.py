@@ -269,7 +269,7 @@ def _db() -> Iterator[Database]:
     [
         ("SELECT * FROM PROCESS(readings, 'Silenc') EMIT CHANGES;", "There is no processor"),
         ("SELECT * FROM PROCESS(nothing, 'Silence') EMIT CHANGES;", "NOTHING does not exist"),
-        ("SELECT * FROM PROCESS(t, 'Silence') EMIT CHANGES;", "T is a table"),
+        ("SELECT * FROM PROCESS(w, 'Silence') EMIT CHANGES;", "whose keys have windows"),
         ("SELECT * FROM PROCESS(ws, 'Silence') EMIT CHANGES;", "whose keys have windows"),
         ("SELECT v FROM PROCESS(readings, 'Silence') EMIT CHANGES;", "'V' cannot be resolved"),
         ("SELECT * FROM PROCESS(readings, 'Silence');", "A query without EMIT cannot call"),
