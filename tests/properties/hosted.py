@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from millstream.catalog.source import Format, Source
@@ -78,6 +78,14 @@ class Host:
     def close(self) -> None:
         self.executor.close()
         self.store.close()
+
+
+def run_cut(
+    sub: SubTopology, lines: list[Line], cuts: Sequence[int], restarts: Collection[int]
+) -> list[Row]:
+    """The output for one topic that is cut at these places, as far as it has so many lines."""
+    limits = [[min(cut, len(lines))] for cut in sorted(cuts)]
+    return run(sub, {sub.inputs[0].topic: lines}, limits, sorted(restarts))
 
 
 def run(

@@ -22,7 +22,7 @@ from millstream.model.types import BIGINT, INTEGER, STRING
 from millstream.plan import nodes as n
 from millstream.testing.drawn import Line
 from millstream.topology.topology import SubTopology
-from tests.properties.hosted import K, Row, V, read, run, subtopology
+from tests.properties.hosted import K, Row, V, read, run, run_cut, subtopology
 
 START, END = (Column(name, BIGINT, Role.KEY) for name in ("WINDOWSTART", "WINDOWEND"))
 
@@ -271,9 +271,7 @@ def test_any_cut_and_restart_gives_the_rows_of_the_reference(
     name: str, lines: list[Line], cuts: list[int], restarts: set[int]
 ) -> None:
     sub, reference = PROGRAMS[name]
-    topic = sub.inputs[0].topic
-    limits = [[min(cut, len(lines))] for cut in sorted(cuts)]
-    assert run(sub, {topic: lines}, limits, sorted(restarts)) == reference(lines)
+    assert run_cut(sub, lines, cuts, restarts) == reference(lines)
 
 
 def joined(join: n.JoinKind) -> SubTopology:

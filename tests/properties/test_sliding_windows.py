@@ -16,7 +16,7 @@ from millstream.model.types import BIGINT, INTEGER
 from millstream.plan import nodes as n
 from millstream.testing.drawn import Line
 from millstream.topology.topology import SubTopology
-from tests.properties.hosted import K, Row, read, run, subtopology
+from tests.properties.hosted import K, Row, read, run_cut, subtopology
 from tests.properties.test_batch_invariance import (
     COUNT,
     END,
@@ -128,6 +128,4 @@ def test_any_cut_and_restart_gives_the_rows_of_the_reference(
     name: str, lines: list[Line], cuts: list[int], restarts: set[int]
 ) -> None:
     sub, expected = PROGRAMS[name]
-    topic = sub.inputs[0].topic
-    limits = [[min(cut, len(lines))] for cut in sorted(cuts)]
-    assert run(sub, {topic: lines}, limits, sorted(restarts)) == expected(lines)
+    assert run_cut(sub, lines, cuts, restarts) == expected(lines)

@@ -157,15 +157,19 @@ class Application:
             raise StatementError(
                 f"Application {self.name} has its new processors, but {statement.name} cannot be"
                 f" created: {error.message}",
-                hint="Mend that, and execute the statement:\n" + print_statement(statement),
+                hint="Mend that, SET 'auto.offset.reset' = 'earliest', and execute:\n"
+                + print_statement(statement),
             ) from error
 
     def drop(self, *, delete_topics: bool = False) -> None:
-        """End it: its queries and their state, and its streams. With `delete_topics` also the
-        topics of its sinks, but never those of its sources."""
+        """End it: its queries and their state, its streams, and the topics between its queries.
+        With `delete_topics` also the topics of its sinks, but never those of its sources."""
         plan = planned(self._parts)
         for query in reversed(plan.queries):
-            drop = s.DropSource("STREAM", query.name, if_exists=True, delete_topic=delete_topics)
+            # The rows of all sinks are for this application alone: another one that found its
+            # topic would write them again.
+            delete = delete_topics or query.name in plan.between
+            drop = s.DropSource("STREAM", query.name, if_exists=True, delete_topic=delete)
             self._host.execute(drop)
         for source in reversed(plan.sources):
             if not _read_by_others(self._host.catalog, source.name):
@@ -219,7 +223,8 @@ def deploy(topology: Topology, name: str, host: Host) -> Application:
             made.append(statement)
     except MillstreamError:
         for statement in reversed(made):
-            host.execute(s.DropSource("STREAM", statement.name))
+            delete = statement.name in plan.between
+            host.execute(s.DropSource("STREAM", statement.name, delete_topic=delete))
         host.forget(function.name for function in added)
         raise
     return application

@@ -26,6 +26,12 @@ class Planned:
     queries: tuple[s.CreateAs, ...]
 
     @property
+    def between(self) -> frozenset[str]:
+        """The names of the streams with the rows of several sinks."""
+        sinks = (query for query in self.queries if query.query.source.processor is None)
+        return frozenset(sink.query.source.name for sink in sinks)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of all streams, in the order of their creation."""
         sources = tuple(source.name for source in self.sources)

@@ -12,9 +12,9 @@ from millstream.dsl.expressions import Expr, column, lit
 from millstream.dsl.inlining import ALL
 from millstream.dsl.joins import name_of
 from millstream.dsl.queries import done, emitting
-from millstream.dsl.statements import Connection, create_as, source_of
+from millstream.dsl.statements import Connection, create_as
 from millstream.model.errors import StatementError
-from millstream.model.schema import Role, SourceKind
+from millstream.model.schema import Role
 from millstream_parser import statements as s
 
 Group = tuple[s.Query, tuple[s.SelectItem, ...]]
@@ -50,7 +50,7 @@ def _source(connection: Connection, query: s.Query) -> Source:
             f"{name_of(known)} cannot be cogrouped: there are other steps before than a filter",
             hint="End them with .through('a name'), and group what it returns.",
         )
-    return source_of(connection, f"`{known.name.replace('`', '``')}`", SourceKind.STREAM)
+    return connection.catalog.source(known.name)
 
 
 def _key_names(groups: Sequence[Group]) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def _makes_rows(function: Callable[..., Any]) -> bool:
 
 
 def with_calls(connection: Connection, columns: Iterable[ColumnOrFunction]) -> list[Expr | str]:
-    """ColumnOrFunction, with calls in the place of functions."""
+    """Columns, with calls in the place of functions."""
     made = [(called(connection, each), each) for each in columns]
     return [cast("Expr | str", each) if call is None else call for call, each in made]
 

@@ -246,7 +246,8 @@ class KStream(StreamQuery):
 
     def to_table(self, name: str) -> KTable:
         """CREATE TABLE name over the topic of this stream: the latest record of each key, and a
-        record without a value removes the key. Raises StatementError behind other steps."""
+        record without a value removes the key. It has no columns of headers. Raises StatementError
+        behind other steps."""
         source = self.connection.catalog.source(self.query.source.name)
         statement = declared(source, self.query, SourceKind.TABLE, name)
         done(self.connection.execute(statement))

@@ -114,8 +114,9 @@ class KTable(ContinuousQuery):
         return table(self.connection, name)
 
     def to_stream(self, name: str) -> Done:
-        """CREATE STREAM name over the topic of this table, whose records are its changes; read it
-        as `db.stream(name)`. Raises StatementError behind other steps."""
+        """CREATE STREAM name over the topic of this table, whose records are its changes, without
+        columns of headers; read it as `db.stream(name)`. Raises StatementError behind other
+        steps."""
         source = self.connection.catalog.source(self.query.source.name)
         statement = declared(source, self.query, SourceKind.STREAM, name)
         return done(self.connection.execute(statement))
@@ -193,7 +194,7 @@ class KGroupedTable:
     def aggregate(
         self, *columns: Expr | str | Mapping[str, Value], **named: Value
     ) -> AggregatedKTable:
-        """ColumnOrFunction with aggregates, behind those of the group: expressions, or names with
+        """Columns with aggregates, behind those of the group: expressions, or names with
         expressions, as a dict or as arguments."""
         listed = [column for column in columns if not isinstance(column, Mapping)]
         names: dict[str, Value] = {}

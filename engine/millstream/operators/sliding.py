@@ -7,7 +7,6 @@ follows is an aggregation like any other by key and start of a window, in the or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
@@ -45,19 +44,19 @@ class Sliding:
         return identifier(f"{self.label}_{suffix}")
 
     @property
-    def arguments(self) -> tuple[tuple[str, str], ...]:
-        """The columns of the arguments of all aggregates, with their types."""
-        return tuple(
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns of the key and of the arguments of all aggregates, with their types."""
+        arguments = (
             (name, duckdb_type(argument.type))
             for item in self.items
             for name, argument in zip(item.arguments, item.call.arguments, strict=True)
         )
+        return (*self.keys, *arguments)
 
     @property
-    def kept(self) -> str:
-        """The columns of a row that its windows need, quoted."""
-        names = quoted(name for name, _ in (*self.keys, *self.arguments))
-        return ", ".join((P, *names, RT, A))
+    def kept(self) -> tuple[str, ...]:
+        """The quoted columns of a row that its windows need."""
+        return (P, *quoted(name for name, _ in self.columns), RT)
 
 
 def sliding_steps(sliding: Sliding) -> tuple[Step, ...]:
@@ -85,13 +84,13 @@ def sliding_steps(sliding: Sliding) -> tuple[Step, ...]:
 def paired_rows(sliding: Sliding) -> str:
     """The rows to aggregate, as a subquery: in the order of arrival, each once for each window that
     it is added to."""
-    names = quoted(name for name, _ in (*sliding.keys, *sliding.arguments))
-    listed = [f"b.{name}" for name in (P, *names, RT)]
+    listed = [f"b.{name}" for name in sliding.kept]
     listed += [f"b.{A} AS {SQ}", f"1::TINYINT AS {DF}", f"p.{AT}"]
     listed += [f"p.{START}", f"p.{START} + {sliding.size} AS {END}"]
     listed += [f"c.{name}" for name in sliding.carried]
+    columns = ", ".join((*sliding.kept, A))
     both = " UNION ALL ".join(
-        f'SELECT "$group", {sliding.kept} FROM {sliding.name(name)}' for name in ("kept", "near")
+        f'SELECT "$group", {columns} FROM {sliding.name(name)}' for name in ("kept", "near")
     )
     return (
         f"(\n  SELECT {', '.join(listed)}\n  FROM {sliding.name('pairs')} p\n"
@@ -112,9 +111,8 @@ def sliding_writes(sliding: Sliding) -> tuple[Upsert, ...]:
 def sliding_tables(sliding: Sliding) -> tuple[StateTable, ...]:
     """The rows that later windows may need, and how many rows have come."""
     label = sliding.label
-    columns = (*sliding.keys, *sliding.arguments)
     return (
-        StateTable(f"{label}_recent", ((ARRIVAL, "BIGINT"),), columns, appended=True),
+        StateTable(f"{label}_recent", ((ARRIVAL, "BIGINT"),), sliding.columns, appended=True),
         StateTable(f"{label}_arrivals", (), (("count", "BIGINT"),), plain=True),
     )
 
@@ -146,15 +144,10 @@ def _rows_text(sliding: Sliding) -> str:
 def _near_text(sliding: Sliding) -> str:
     keys = quoted(name for name, _ in sliding.keys)
     same = " AND ".join(f"r.{name} IS NOT DISTINCT FROM g.{name}" for name in (P, *keys))
-    listed = ", ".join(_of_stored(sliding))
+    listed = ", ".join(f"r.{name}" for name in (*sliding.kept, A))
     return (
         f'SELECT g."$group", {listed}\n'
         f'FROM (SELECT DISTINCT "$group", {", ".join((P, *keys))} FROM {sliding.name("kept")}) g\n'
         f"JOIN {sliding.name('recent')} r ON {same}\n"
         f"WHERE r.{RT} >= (SELECT min({RT}) FROM {sliding.name('kept')}) - {sliding.size + 1}"
     )
-
-
-def _of_stored(sliding: Sliding) -> Iterator[str]:
-    names: Sequence[str] = quoted(name for name, _ in (*sliding.keys, *sliding.arguments))
-    yield from (f"r.{name}" for name in (P, *names, RT, A))

@@ -374,6 +374,19 @@ def test_a_sink_has_all_rows_whatever_the_session_says(monkeypatch: pytest.Monke
         assert rows(db, "SELECT * FROM alerts") == [("ann", 100.0, 100.0)]
 
 
+def test_what_a_dropped_application_has_written_is_not_written_again() -> None:
+    with opened() as db:
+        db.execute("SET 'auto.offset.reset' = 'latest';")
+        application = db.deploy(spending(), "spending")
+        order(db, ("ann", 100))
+        application.drop()
+        db.deploy(spending(), "spending")
+        order(db, ("bob", 100))
+        assert sorted(rows(db, "SELECT * FROM alerts")) == [
+            *(("ann", 100.0, 100.0), ("bob", 100.0, 100.0)),
+        ]
+
+
 class Forgetting(Check):
     def init(self, context: ProcessorContext) -> None:
         self.context = context
