@@ -190,13 +190,22 @@ def test_the_processor_of_the_documentation_runs(folder: Path) -> None:
 
 def test_the_topology_of_the_documentation_runs() -> None:
     page = (DOCS / "topologies.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, functions = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (printed,) = re.findall(r"```\n(\[.*?)```", page, re.DOTALL)
     out = io.StringIO()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(out):
         exec(compile(code, "topologies.md", "exec"), names)
-    names["db"].close()
+    exec(compile(functions, "topologies.md", "exec"), names)
+    with names["db"] as db:
+        db.deploy(names["located"], "located")
+        db.insert("pings", [("a", 90, "north"), ("b", 30, "south"), ("c", 60, "?")])
+        db.wait()
+        assert sorted(db.execute("SELECT id, partition, ROWTIME FROM regions"), key=str) == [
+            ("a", 0, 90_000),
+            ("b", 1, 30_000),
+            ("c", None, 60_000),
+        ]
     assert out.getvalue() == printed
 
 

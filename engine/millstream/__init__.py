@@ -35,6 +35,7 @@ from millstream.processors.batches import BatchContext, BatchProcessor
 from millstream.processors.composed import Peeked
 from millstream.processors.definition import processor
 from millstream.processors.measuring import ProcessorMetrics
+from millstream.processors.observing import observer
 from millstream.processors.processor import (
     STREAM_TIME,
     WALL_CLOCK,
@@ -114,6 +115,7 @@ __all__ = [
     "fn",
     "hopping",
     "lit",
+    "observer",
     "processor",
     "reducer",
     "session",

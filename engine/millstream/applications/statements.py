@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from millstream.catalog.formats import ANY_COLUMNS, ANY_VALUES, internal_format
+from millstream.processors.composed import PARTITION
 from millstream.processors.composing import Columns, CompiledPart, source_columns
 from millstream.processors.nodes import SinkNode, SourceNode
 from millstream_parser import parse_type, print_statement
@@ -60,7 +61,7 @@ def _source(source: SourceNode) -> s.CreateSource:
     """The stream of a source that gives its columns."""
     columns = source_columns(source)
     properties = _properties(source.topics[0], source.format, source.partitions, columns)
-    if source.timestamp is not None:
+    if isinstance(source.timestamp, str):
         properties += (("TIMESTAMP", source.timestamp),)
     elements = (
         s.Element(
@@ -116,6 +117,9 @@ def _column(name: str) -> exp.Column:
 def _sink(sink: SinkNode, columns: Columns, query: s.Query) -> s.CreateAs:
     """The stream of a sink."""
     properties = _properties(sink.topic, sink.format, sink.partitions, columns)
+    if sink.partitioner is not None:
+        column = PARTITION.name if callable(sink.partitioner) else sink.partitioner
+        properties += (("PARTITION_COLUMN", column),)
     return s.CreateAs("STREAM", sink.name.upper(), replace(query, emit="CHANGES"), properties)
 
 

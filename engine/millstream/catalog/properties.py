@@ -39,6 +39,7 @@ _COMMON = {
     "WRAP_SINGLE_VALUE",
     "TIMESTAMP",
     "TIMESTAMP_FORMAT",
+    "PARTITION_COLUMN",
     "VALUE_AVRO_SCHEMA_FULL_NAME",
 } | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in PART_SETTINGS}
 _WINDOW_TYPES = ("SESSION", "HOPPING", "TUMBLING")
@@ -86,6 +87,7 @@ class Properties:
     wrap: bool | None = None
     timestamp: str | None = None
     timestamp_format: str | None = None
+    partition_column: str | None = None
     window: WindowedKey | None = None
     query_id: str | None = None
     backfill: str | None = None
@@ -113,6 +115,7 @@ def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Propertie
         wrap=_boolean(items, "WRAP_SINGLE_VALUE"),
         timestamp=_name(_text(items, "TIMESTAMP")),
         timestamp_format=_text(items, "TIMESTAMP_FORMAT"),
+        partition_column=_name(_text(items, "PARTITION_COLUMN")),
         window=_window(items),
         query_id=_query_id(items),
         backfill=_backfill(items),

@@ -11,11 +11,13 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Format, Source, TimestampColumn
 from millstream.model import refusals
 from millstream.model.java_time import compile_pattern
+from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import (
     BIGINT,
     BYTES,
     HEADERS,
+    INTEGER,
     STRING,
     TIMESTAMP,
     SqlType,
@@ -40,6 +42,7 @@ def check_source(source: Source) -> None:
         raise wordings.WINDOWED_WITHOUT_KEY()
     if source.timestamp is not None:
         check_timestamp(source.timestamp, source.schema)
+    check_partition_column(source)
 
 
 def check_columns(schema: Schema) -> None:
@@ -92,6 +95,26 @@ def check_timestamp(timestamp: TimestampColumn, schema: Schema) -> None:
         raise wordings.TIMESTAMP_TYPE(column=column.name)
 
 
+def check_partition_column(source: Source) -> None:
+    """Refuse a partition column that does not exist or is no whole number, or of a table."""
+    if source.partition_column is None:
+        return
+    if source.kind is SourceKind.TABLE:
+        raise wordings.PARTITION_COLUMN_OF_TABLE(source=source.name)
+    column = source.schema.find(source.partition_column)
+    if column is None or column.role is Role.HEADERS:
+        listed = [each.name for each in source.schema.columns if each.role is not Role.HEADERS]
+        raise wordings.PARTITION_COLUMN_MISSING(
+            column=source.partition_column,
+            source=source.name,
+            hint=did_you_mean(
+                source.partition_column, listed, f"The columns are {', '.join(listed)}."
+            ),
+        )
+    if column.type not in (INTEGER, BIGINT):
+        raise wordings.PARTITION_COLUMN_TYPE(column=column.name, type=column.type)
+
+
 def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
     """Refuse CREATE OR REPLACE where records written so far would not fit the new definition."""
     noun = new.kind.value.lower()
@@ -113,6 +136,7 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
         "value format": (_format_text(old.value_format), _format_text(new.value_format)),
         "window": (_window_text(old), _window_text(new)),
         "timestamp column": (_timestamp_text(old), _timestamp_text(new)),
+        "partition column": (old.partition_column, new.partition_column),
     }
     for what, (before, after) in changes.items():
         if before != after:

@@ -42,6 +42,9 @@ class Source:
     value_format: Format
     window: WindowedKey | None = None
     timestamp: TimestampColumn | None = None
+    partition_column: str | None = None
+    """The column whose number, modulo the number of partitions, is the partition of a record. None:
+    the partition is that of the key."""
     read_only: bool = False
     """Made by CREATE SOURCE …."""
     statement: str = ""

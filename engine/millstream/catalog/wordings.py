@@ -53,6 +53,17 @@ TIMESTAMP_FORMAT_MISPLACED = Template(
     "'TIMESTAMP_FORMAT' set in the WITH clause can only be used when the timestamp column in of "
     "type STRING."
 )
+PARTITION_COLUMN_MISSING = Template(
+    "The PARTITION_COLUMN '{column}' is not a key or value column of {source}"
+)
+PARTITION_COLUMN_TYPE = Template(
+    "The PARTITION_COLUMN {column} is of type {type}: the number of a partition is an INT or a"
+    " BIGINT"
+)
+PARTITION_COLUMN_OF_TABLE = Template(
+    "{source} is a table, which has each row in the partition of its key: only streams can have a"
+    " PARTITION_COLUMN"
+)
 REPLACED_READ_ONLY = Template(
     "Cannot add {noun} '{name}': CREATE OR REPLACE is not supported on source {noun}s."
 )

@@ -195,7 +195,9 @@ class ScatterGather:
 
         def is_written(read: Source) -> bool:
             source = known.get(read.name)
-            return source is not None and source.query_id is not None
+            if source is None or source.partition_column is not None:
+                return False
+            return source.query_id is not None
 
         partitions = partitions_of_keys(table.sub, key, keys, self.cursor, is_written)
         return table.partitions if partitions is None else partitions

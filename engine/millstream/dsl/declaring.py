@@ -30,6 +30,12 @@ def declared(source: Source, query: s.Query, kind: SourceKind, name: str) -> s.C
             f"{source.name} has no key, so it has no latest row of each",
             hint="Give it one: .select_key('a column').through('a name').to_table('another name').",
         )
+    if kind is SourceKind.TABLE and source.partition_column is not None:
+        raise StatementError(
+            f"{source.name} has its records in the partitions of {source.partition_column}, and a"
+            " table has its rows in those of its key",
+            hint="Write it by its key: .select_key('its key').through('a name').",
+        )
     key = s.ColumnRole.PRIMARY_KEY if kind is SourceKind.TABLE else s.ColumnRole.KEY
     elements = tuple(
         s.Element(
@@ -51,6 +57,8 @@ def _properties(source: Source) -> Iterator[tuple[str, s.PropertyValue]]:
     yield from _of_format("VALUE", source.value_format)
     if source.value_format.wrap is not None:
         yield "WRAP_SINGLE_VALUE", source.value_format.wrap
+    if source.partition_column is not None:
+        yield "PARTITION_COLUMN", f"`{source.partition_column}`"
     if source.timestamp is not None:
         # Names between quotes are folded, too, unless they are quoted there.
         yield "TIMESTAMP", "`{}`".format(source.timestamp.name.replace("`", "``"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, Protocol, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypedDict
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
-from millstream.functions.function import Catalogue, Function
+from millstream.functions.function import Catalogue, Function, OutputColumn
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
 from millstream.model.nearest import did_you_mean
@@ -38,6 +38,17 @@ class Connection(Protocol):
         """Register a function, unless it is. Raises ConflictError if there is another one of its
         name."""
 
+    def observe(
+        self,
+        function: Callable[[Any, Mapping[str, Any]], object],
+        columns: Sequence[OutputColumn],
+        *,
+        forwards: bool,
+    ) -> str:
+        """Register a processor that calls a function for each record, and with `forwards` passes
+        it on; returns its name. Raises ConflictError if there is another one of the name of the
+        function, and StatementError if it has none."""
+
     def execute(self, statement: s.Statement) -> Result:
         """Print the statement, and execute the text. Raises MillstreamError."""
 
@@ -59,6 +70,7 @@ class SinkOptions(TypedDict, total=False):
     wrap_single_value: bool
     timestamp: str
     timestamp_format: str
+    partition_column: str
     backfill: Literal["duckdb", "spark"]
     if_not_exists: bool
     or_replace: bool

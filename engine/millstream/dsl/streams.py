@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Unpack
+from typing import Any, Unpack
 
 from sqlglot import exp
 
@@ -37,10 +38,11 @@ from millstream.dsl.queries import (
 from millstream.dsl.statements import Connection, SinkOptions, source_of
 from millstream.dsl.tables import KGroupedTable, KTable, aliased, column_of, grouped, table
 from millstream.dsl.windows import Length, Window
+from millstream.functions.function import OutputColumn
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
 from millstream.model.nearest import did_you_mean
-from millstream.model.schema import SourceKind
+from millstream.model.schema import Role, SourceKind
 from millstream.query.results import Done
 from millstream_parser import statements as s
 
@@ -156,12 +158,7 @@ class KStream(StreamQuery):
         'name'). Raises StatementError for an unknown one, and behind other steps of a chain."""
         if not isinstance(processor, str):
             raise TypeError(f"process takes the name of a processor, not {processor!r}")
-        source = self.query.source
-        if source.processor is not None or self.query != s.Query(ALL, source):
-            raise StatementError(
-                "A processor reads a stream as it is, and the chain has other steps before it",
-                hint="End the query there with .through('a name'), and go on with what it returns.",
-            )
+        source = self._plain()
         known = self.connection.functions.processor
         if processor.upper() not in known:
             raise StatementError(
@@ -171,6 +168,46 @@ class KStream(StreamQuery):
         keys = tuple(column.name for column in known[processor.upper()].output if column.key)
         query = replace(self.query, source=replace(source, processor=processor))
         return replace(self, query=query, keys=keys)
+
+    def _plain(self) -> s.AliasedSource:
+        """The stream of a chain that has no other steps."""
+        source = self.query.source
+        if source.processor is not None or self.query != s.Query(ALL, source):
+            raise StatementError(
+                "A processor reads a stream as it is, and the chain has other steps before it",
+                hint="End the query there with .through('a name'), and go on with what it returns.",
+            )
+        return source
+
+    def peek(self, function: Callable[[Any, Mapping[str, Any]], object]) -> KStream:
+        """Call `function(key, value)` for each record, which goes on as it is; see `foreach`."""
+        return self.process(self._observed(function, forwards=True))
+
+    def foreach(
+        self,
+        function: Callable[[Any, Mapping[str, Any]], object],
+        name: str,
+        **options: Unpack[SinkOptions],
+    ) -> Done:
+        """Call `function(key, value)` for each record, in a query whose stream `name` stays empty.
+        `value` is a dict of the columns.
+
+        The function is registered as a processor under its name (`millstream.observer` makes the
+        same for a file that is opened again). If it raises, the policy of the query decides, and
+        what it does elsewhere is done again for records that are processed again after a crash.
+        Raises StatementError behind other steps."""
+        return self.process(self._observed(function, forwards=False)).to(name, **options)
+
+    def _observed(
+        self, function: Callable[[Any, Mapping[str, Any]], object], *, forwards: bool
+    ) -> str:
+        stream = self.connection.catalog.source(self._plain().name)
+        columns = (
+            OutputColumn(column.name, column.type, column.role is Role.KEY)
+            for column in stream.schema.columns
+            if column.role is not Role.HEADERS
+        )
+        return self.connection.observe(function, tuple(columns), forwards=forwards)
 
     def group_by(self, *columns: ColumnOrFunction, **named: ValueOrFunction) -> KGroupedStream:
         """Its records by groups: by columns, or by values that are given a name."""

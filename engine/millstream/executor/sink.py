@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from millstream.executor.order import Ints
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.event_time import event_times, usable
-from millstream.formats.partition import partition_of
+from millstream.formats.partition import partition_by_column, partition_of
 from millstream.log.log import Appended
 from millstream.model.batch import (
     DIFF,
@@ -87,7 +87,7 @@ def encoded(
         value = pc.if_else(pa.array(diff == 1), value, pa.scalar(None, value.type))
     times, timely = sink_times(out, node)
     keeping = encoded.keep.to_numpy(zero_copy_only=False) & timely
-    destination = destinations(encoded.bare, out, partitions)
+    destination = _sink_destinations(encoded.bare, out, node, partitions)
     plain = pa.nulls(out.num_rows, HEADER_TYPE)
     arrays = [
         pa.array(np.zeros(out.num_rows, np.int64)),
@@ -134,6 +134,17 @@ def sink_times(out: pa.Table, node: Write) -> tuple[Ints, Array]:
     values = out[physical_name(column.name, node.schema.names)].combine_chunks()
     times = event_times(values, column.type, node.timestamp)
     return times, usable(times)
+
+
+def _sink_destinations(
+    key: Array, out: pa.Table, node: Write, partitions: int
+) -> np.ndarray[Any, Any]:
+    """The partition of each row that is written: see `destinations`, and PARTITION_COLUMN."""
+    if node.partition_column is None or partitions == 1:
+        return destinations(key, out, partitions)
+    column = out[physical_name(node.partition_column, node.schema.names)].combine_chunks()
+    found = partition_by_column(column, partitions)
+    return np.where(found < 0, out[PART].to_numpy() % partitions, found)
 
 
 def destinations(key: Array, out: pa.Table, partitions: int) -> np.ndarray[Any, Any]:

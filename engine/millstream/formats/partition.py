@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from millstream.formats.payload import Bytes, byte_content, one_array, present_rows
 
@@ -19,6 +20,13 @@ def partition_of(keys: Bytes, partitions: int) -> npt.NDArray[np.int32]:
     hashes = murmur2(array) & np.uint32(0x7FFFFFFF)
     found = (hashes % np.uint32(partitions)).astype(np.int32)
     return np.where(present_rows(array), found, np.int32(-1))
+
+
+def partition_by_column(numbers: pa.Array, partitions: int) -> npt.NDArray[np.int32]:
+    """The partition that each number means, modulo the number of partitions; -1 for NULL."""
+    array = one_array(numbers)
+    found = np.asarray(array.fill_null(0)) % partitions
+    return np.where(np.asarray(array.is_valid()), found, -1).astype(np.int32)
 
 
 def murmur2(keys: Bytes) -> Words:

@@ -166,7 +166,9 @@ def _keyed(node: Node, keys: tuple[Named, ...], below: Key, context: BindContext
         if column.name not in names
     )
     schema = Schema(columns + others)
-    moved = any(s.source.window or s.processor for s in context.sources)
+    moved = any(
+        s.source.window or s.processor or s.source.partition_column for s in context.sources
+    )
     if _lies_by(keys, below) and not moved:
         values = tuple(ColumnRef(column.name, column.type) for column in others)
         return Project(node, tuple(key.expression for key in keys) + values, schema)

@@ -201,6 +201,7 @@ def _write(node: Node, sink: Source, existing: Source | None) -> Write:
         _window_of(node),
         # a stream that takes its event time from a column does so when it is read
         sink.timestamp if existing is None else None,
+        sink.partition_column,
     )
 
 

@@ -80,6 +80,7 @@ def _created(
         value_format=replace(written_value, wrap=wrap),
         window=given.window,
         timestamp=_timestamp(given),
+        partition_column=given.partition_column,
         read_only=statement.read_only,
         statement=text,
     )

@@ -69,7 +69,7 @@ def read_source(source: NamedSource) -> From:
         columns.append(KeyColumn(column.name, reference, ((reference, column.name),)))
     given = source.source.key_format
     # A processor may give its rows any key, and leaves them where they are.
-    placed = source.processor is None
+    placed = source.processor is None and source.source.partition_column is None
     key_format = given if columns and placed and given.name not in INFERRING else None
     same = (columns[0].value,) if len(columns) == 1 and placed else ()
     window = source.source.window

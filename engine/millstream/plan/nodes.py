@@ -335,8 +335,8 @@ class SubscriptionResolve:
 class Write:
     """Writes rows to a topic: diffs become upserts and tombstones.
 
-    `timestamp`: the event time of the output comes from this column. `null_parts`: a key whose
-    columns are all NULL is a record of NULLs, not the NULL key (PARTITION BY several columns).
+    Event time and partition come from `timestamp` and `partition_column`, if they are given.
+    `null_parts`: a key of NULLs is a record of them, not the NULL key.
     """
 
     input: Node
@@ -346,6 +346,7 @@ class Write:
     value_format: Format
     window: WindowedKey | None
     timestamp: TimestampColumn | None
+    partition_column: str | None = None
     null_parts: bool = False
 
     @property
@@ -439,11 +440,11 @@ def own_expressions(node: Node) -> tuple[Expression, ...]:
             return tuple(call for _, call in node.aggregates)
         case ForeignKeyJoin():
             return (node.foreign_key.expression,)
-        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | SubscriptionStoreJoin():
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
             return ()
         case Read() | Process() | Merge() | Write() | Deliver():
             return ()
-        case SubscriptionSend() | SubscriptionResolve():
+        case SubscriptionSend() | SubscriptionStoreJoin() | SubscriptionResolve():
             return ()
     assert_never(node)
 
@@ -468,13 +469,11 @@ def is_stateful(node: Node) -> bool:
             return node.materialised
         case Filter() | Project() | Flatten() | Repartition() | Merge() | Write() | Deliver():
             return False
-        case Process():
-            # It has at least its stream time.
+        case Process() | SubscriptionResolve():
+            # A processor has at least its stream time.
             return True
         case Aggregate() | StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
             return True
         case ForeignKeyJoin() | SubscriptionSend() | SubscriptionStoreJoin():
-            return True
-        case SubscriptionResolve():
             return True
     assert_never(node)

@@ -107,6 +107,7 @@ def describe(node: Node) -> str:
                 f"Write {node.kind.value} {node.name} [{node.topic}] "
                 f"key {_format(node.key_format)}, value {_format(node.value_format)}"
                 f"{_windowed(node.window)}{_timestamp(node.timestamp)}"
+                f"{_partition(node.partition_column)}"
             )
         case Deliver(_, limit):
             return "Deliver" if limit is None else f"Deliver LIMIT {limit}"
@@ -159,6 +160,10 @@ def _windowed(window: WindowedKey | None) -> str:
 
 def _timestamp(timestamp: TimestampColumn | None) -> str:
     return "" if timestamp is None else f", time from {timestamp.name}"
+
+
+def _partition(column: str | None) -> str:
+    return "" if column is None else f", partition from {column}"
 
 
 def _python(function: str) -> str:

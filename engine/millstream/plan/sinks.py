@@ -18,7 +18,12 @@ from millstream.catalog.properties import (
     read_properties,
     wrapping,
 )
-from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types, check_timestamp
+from millstream.catalog.rules import (
+    WINDOW_BOUNDS,
+    check_key_types,
+    check_partition_column,
+    check_timestamp,
+)
 from millstream.catalog.source import Format, Source, TimestampColumn
 from millstream.model import refusals
 from millstream.model.expressions import Cast
@@ -134,9 +139,11 @@ def new_sink(
         value_format=value_format,
         window=window,
         timestamp=timestamp,
+        partition_column=given.partition_column,
         statement=target.statement,
         query_id=target.query_id,
     )
+    check_partition_column(source)
     partitions = given.partitions or _setting(settings, "ksql.sink.partitions")
     replicas = given.replicas or _setting(settings, "ksql.sink.replicas")
     return Sink(source, OutputTopic(topic, left.topic, partitions, replicas, given.retention_ms))

@@ -16,7 +16,8 @@ from typing import Any
 from weakref import WeakSet
 
 from millstream.functions.function import OutputColumn
-from millstream.processors.nodes import Part, ProcessorNode
+from millstream.model.types import INTEGER
+from millstream.processors.nodes import Extractor, Part, Partitioner, ProcessorNode, SinkNode
 from millstream.processors.processor import (
     Processor,
     ProcessorContext,
@@ -25,9 +26,13 @@ from millstream.processors.processor import (
     Schedule,
     TimeKind,
 )
-from millstream.processors.running import USERS_ERRORS, Context, Output
+from millstream.processors.running import USERS_ERRORS, Context, Output, TimedProcessor
 from millstream.processors.stores import StoreKind
+from millstream.processors.values import accept
 
+PARTITION = OutputColumn("PARTITION", INTEGER, key=False)
+"""What the function that is the partitioner of a sink has returned."""
+_NUMBER = accept(PARTITION.type)
 PEEKED = 100
 """The rows of each node and task that are kept to be looked at."""
 
@@ -55,7 +60,8 @@ class Place:
 class Composition:
     """A connected part of a topology as the supplier of its processor.
 
-    `sources`: by the name of a stream, the source nodes that read it. `columns`: by the names of a
+    `sources`: by the name of a stream, the source nodes that read it; `extractors`: what returns
+    the times of its records. `columns`: by the names of a
     node and its child, the columns of what is forwarded there; not from a source to a processor,
     which gets records as they are. `stores`: those that processors share, with their names.
     `places`: by the names of sinks; `width`: the number of columns of the rows that are written.
@@ -63,6 +69,7 @@ class Composition:
 
     part: Part
     sources: Mapping[str, tuple[str, ...]]
+    extractors: Mapping[str, Extractor]
     columns: Mapping[tuple[str, str], tuple[OutputColumn, ...]]
     stores: Mapping[str, tuple[StoreKind[Any], tuple[str, ...]]]
     places: Mapping[str, Place]
@@ -81,11 +88,12 @@ class Composition:
         return sorted(rows, key=lambda row: row.timestamp_ms)[max(0, len(rows) - count) :]
 
 
-class Composed(Processor):
+class Composed(TimedProcessor):
     """The instance of a composition for one task."""
 
     def __init__(self, of: Composition) -> None:
         self._of = of
+        self.extractors = of.extractors
         self.seen: dict[str, deque[Peeked]] = {
             node.name: deque(maxlen=PEEKED) for node in of.part.nodes
         }
@@ -100,7 +108,7 @@ class Composed(Processor):
         shared = {name: context.store(name, kind) for name, (kind, _) in self._of.stores.items()}
         targets: dict[str, _RunningNode | _RunningSink] = {
             sink.name: _RunningSink(
-                context, self._of.places[sink.name], self._of.width, self.seen[sink.name]
+                sink, context, self._of.places[sink.name], self._of.width, self.seen[sink.name]
             )
             for sink in part.sinks
         }
@@ -203,6 +211,7 @@ def _copied(value: Mapping[str, Any]) -> dict[str, Any]:
 class _RunningSink:
     """A sink: its rows leave the composition."""
 
+    node: SinkNode
     context: Context
     place: Place
     width: int
@@ -211,6 +220,8 @@ class _RunningSink:
     def take(self, row: list[Any], edge: _Edge, at_ms: int) -> None:
         """Write a row."""
         key, value = edge.output.split(row)
+        if callable(self.node.partitioner):
+            row = [*row, _partition(self.node.name, self.node.partitioner, key, value)]
         self.seen.append(Peeked(at_ms, self.context.partition, key, value))
         if self.place.number is None:
             self.context.emit(row, at_ms)
@@ -219,6 +230,16 @@ class _RunningSink:
         before = [self.place.number, *(None for _ in range(start - 1))]
         after = (None for _ in range(self.width - start - len(row)))
         self.context.emit([*before, *row, *after], at_ms)
+
+
+def _partition(sink: str, partitioner: Partitioner, key: Any, value: Mapping[str, Any]) -> Any:
+    """The number of a row's partition, or None. Raises what the function raises, and ValueError for
+    what is no number."""
+    try:
+        return _NUMBER(partitioner(key, _copied(value)))
+    except USERS_ERRORS as error:
+        error.add_note(f"In the partitioner of sink {sink}")
+        raise
 
 
 class _RunningNode:

@@ -11,9 +11,16 @@ from millstream.functions.function import OutputColumn, ProcessorFunction
 from millstream.model.errors import StatementError
 from millstream.model.names import folded
 from millstream.model.types import INTEGER
-from millstream.processors.composed import Composition, Place, sink_columns
+from millstream.processors.composed import PARTITION, Composition, Place, sink_columns
 from millstream.processors.definition import columns_of, function_of, not_registered
-from millstream.processors.nodes import AnyProcessor, Part, ProcessorNode, SinkNode, SourceNode
+from millstream.processors.nodes import (
+    AnyProcessor,
+    Extractor,
+    Part,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+)
 from millstream.processors.processor import Processor
 from millstream.processors.running import USERS_ERRORS
 from millstream.processors.single import SingleProcessor, single_processor
@@ -64,6 +71,7 @@ def compile_part(
         composition = Composition(
             part,
             readers,
+            _extractors(part, streams),
             forwarded,
             {store: users for store, users in stores.items() if known & {*users[1]}},
             places,
@@ -152,6 +160,24 @@ def _readers(part: Part, streams: Mapping[str, Sequence[str]]) -> dict[str, tupl
     return found
 
 
+def _extractors(part: Part, streams: Mapping[str, Sequence[str]]) -> dict[str, Extractor]:
+    """By the name of a stream, the function that returns the times of its records."""
+    found: dict[str, Extractor] = {}
+    owners: dict[str, SourceNode] = {}
+    for source in part.sources:
+        for stream in streams[source.name]:
+            first = owners.setdefault(stream, source)
+            if callable(source.timestamp):
+                found[stream] = source.timestamp
+            if first.timestamp != source.timestamp and found:
+                raise StatementError(
+                    f"Sources {first.name} and {source.name} read {stream}, with different times:"
+                    " a record has one",
+                    hint="Give them the same function as timestamp.",
+                )
+    return found
+
+
 def _forwarded(
     part: Part, made: Mapping[str, AnyProcessor]
 ) -> Iterator[tuple[tuple[str, str], Columns]]:
@@ -203,7 +229,14 @@ def _written(sink: SinkNode, forwarded: Mapping[tuple[str, str], Columns]) -> Co
                 f" {_shown(forwarded[parent, sink.name])} from {parent}",
                 hint="Give them the same columns, or a sink each.",
             )
-    return columns
+    if not callable(sink.partitioner):
+        return columns
+    if PARTITION.name in (column.name for column in columns):
+        raise StatementError(
+            f"Sink {sink.name} has the column PARTITION, which is where its partitioner writes",
+            hint="Name that column as the partitioner, or rename it.",
+        )
+    return (*columns, PARTITION)
 
 
 def _shown(columns: Columns) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from millstream.processors.async_processor import AsyncProcessor
 from millstream.processors.batches import BatchProcessor
-from millstream.processors.processor import Processor
+from millstream.processors.processor import Processor, Record
 
 AnyProcessor = Processor | BatchProcessor | AsyncProcessor
+Extractor = Callable[[Record], dt.datetime]
+"""Returns the event time of a record."""
+Partitioner = Callable[[Any, Mapping[str, Any]], int | None]
+"""Returns, for the key and the value of a row, the number of its partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class SourceNode:
     topics: tuple[str, ...]
     key: str | None
     value: str | None
-    timestamp: str | None
+    timestamp: str | Extractor | None
     format: str | None
     partitions: int | None
     parents: tuple[str, ...] = ()
@@ -49,6 +55,7 @@ class SinkNode:
     parents: tuple[str, ...]
     format: str | None
     partitions: int | None
+    partitioner: str | Partitioner | None = None
 
 
 NodeOf = SourceNode | ProcessorNode | SinkNode

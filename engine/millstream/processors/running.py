@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -157,6 +157,14 @@ class Skipped:
     count: int = 1
 
 
+class TimedProcessor(Processor):
+    """A processor whose records get other times than those that they have in their topics.
+
+    `extractors`: by the names of streams, functions that return the time of a record."""
+
+    extractors: Mapping[str, Callable[[Record], dt.datetime]]
+
+
 class ProcessorError(Exception):
     """User code has raised an exception, which is the cause. `place`: the number of the record in
     its batch."""
@@ -280,6 +288,16 @@ def row_time(now_ms: int, timestamp: dt.datetime | None) -> int:
     return at
 
 
+def _extracted(time: object) -> int:
+    """The time of a record in ms. Raises TypeError and ValueError for what is none."""
+    if not isinstance(time, dt.datetime):
+        raise TypeError(f"the timestamp function has returned {time!r}, which is no datetime")
+    at = as_ms(time)
+    if not 0 <= at <= LATEST:
+        raise ValueError(f"a record cannot have the time {time}, before 1970 or far away")
+    return at
+
+
 ContextOf = TypeVar("ContextOf", bound=Context)
 _Call = Callable[[str, Callable[[Any], object], Any], None]
 
@@ -343,6 +361,8 @@ class TaskProcessor(RecordTask[Context]):
         stores = TaskStores(rows)
         super().__init__(Context(partition, output, stores, subtopology=subtopology), times)
         self.processor = supplier()
+        of = self.processor
+        self._extractors = of.extractors if isinstance(of, TimedProcessor) else {}
         self.processor.init(self.context)
         self._initialised()
 
@@ -359,7 +379,10 @@ class TaskProcessor(RecordTask[Context]):
         if skipping:
             process = partial(self._skipping, "process", process)
         self.stores.expect(keys)
-        for place, record in enumerate(records):
+        numbered: Iterable[tuple[int, Record]] = enumerate(records)
+        if self._extractors:
+            numbered = self._timed(numbered, skipping=skipping)
+        for place, record in numbered:
             context.cause, now = place, record.timestamp_ms
             context.now_ms, before = now, context.stream_ms
             context.stream_ms = max(before, now)
@@ -371,6 +394,22 @@ class TaskProcessor(RecordTask[Context]):
                 _call_due(context.schedules, now, call)
                 self._next = earliest(context.schedules)
         return self._ended()
+
+    def _timed(
+        self, numbered: Iterable[tuple[int, Record]], *, skipping: bool
+    ) -> Iterator[tuple[int, Record]]:
+        """The records with the times that the extractors of their streams return."""
+        for place, record in numbered:
+            extract = self._extractors.get(record.source)
+            if extract is not None:
+                try:
+                    record.timestamp_ms = _extracted(extract(record))
+                except USERS_ERRORS as error:
+                    if not skipping:
+                        raise ProcessorError(place, "timestamp") from error
+                    self.skipped.append(Skipped(place, "timestamp", error))
+                    continue
+            yield place, record
 
     def punctuate(self, now: int, *, skipping: bool = False) -> Forwarded:
         """Call the schedules that are due by the clock of the wall; see `run`. No record is the

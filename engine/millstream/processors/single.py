@@ -70,10 +70,24 @@ def _obstacle(part: Part, node: ProcessorNode, stores: Mapping[str, tuple[str, .
     shared = next((name for name, users in stores.items() if node.name in users), None)
     if shared is not None:
         return f"it shares the store {shared}"
+    custom = next(filter(None, map(_function, part.nodes)), None)
+    if custom is not None:
+        return custom
     others = [each.name for each in part.nodes if not _serves(each, part, node)]
     if others:
         return f"it is connected to {', '.join(others)}"
     return None if len(part.sinks) == 1 else f"it has {len(part.sinks)} sinks"
+
+
+def _function(node: NodeOf) -> str | None:
+    """The function of a node that is called for each record, as the reason of a refusal."""
+    match node:
+        case SourceNode(name, timestamp=timestamp) if callable(timestamp):
+            return f"source {name} has a function as timestamp"
+        case SinkNode(name, partitioner=partitioner) if callable(partitioner):
+            return f"sink {name} has a function as partitioner"
+        case _:
+            return None
 
 
 def _serves(each: NodeOf, part: Part, node: ProcessorNode) -> bool:

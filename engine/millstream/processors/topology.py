@@ -15,7 +15,9 @@ from millstream.processors.composing import CompiledPart, compile_parts
 from millstream.processors.names import NAME
 from millstream.processors.nodes import (
     AnyProcessor,
+    Extractor,
     NodeOf,
+    Partitioner,
     ProcessorNode,
     SinkNode,
     SourceNode,
@@ -52,7 +54,7 @@ class Topology:
         *topics: str,
         key: str | None = None,
         value: str | None = None,
-        timestamp: str | None = None,
+        timestamp: str | Extractor | None = None,
         format: str | None = None,
         partitions: int | None = None,
     ) -> Topology:
@@ -62,12 +64,13 @@ class Topology:
         DOUBLE, note STRING"; then `deploy` creates the stream `name` over the one topic, and the
         topic too if there are `partitions` for it. Without them, the topics are names of streams
         that there are, or topics that a sink of this topology writes. `timestamp`: the column of
-        the event time. `format`: that of its values, by default JSON.
+        the event time; or a function that returns the time of a `Record`, for streams that there
+        are too. `format`: that of its values, by default JSON.
         """
         if not topics:
             raise StatementError(f"Source {name} has no topic", hint="Name a topic, or a stream.")
         if key is None and value is None:
-            if timestamp is not None or partitions is not None:
+            if isinstance(timestamp, str) or partitions is not None:
                 raise StatementError(
                     f"Source {name} reads streams that there are, with their timestamp and"
                     " partitions",
@@ -117,17 +120,21 @@ class Topology:
         *parents: str,
         format: str | None = None,
         partitions: int | None = None,
+        partitioner: str | Partitioner | None = None,
     ) -> Topology:
         """Write what the parents forward to a topic, which is created if it is missing; `deploy`
         creates the stream `name` over it. The columns are those of the parents. `format`: that of
-        its values, by default JSON."""
+        its values, by default JSON. `partitioner`: a column with the number of the partition, or a
+        function of key and value that returns it, which is then in the column PARTITION; both
+        modulo the number of partitions. Without, or for None, the key decides."""
         written = [node.topic for node in self.nodes.values() if isinstance(node, SinkNode)]
         if topic in written:
             raise StatementError(
                 f"A sink writes the topic {topic} already", hint="Give that sink more parents."
             )
         parents = self._parents(name, parents)
-        return self._with(SinkNode(self._new(name), topic, parents, format, partitions))
+        node = SinkNode(self._new(name), topic, parents, format, partitions, partitioner)
+        return self._with(node)
 
     def replace_processor(self, name: str, supplier: Callable[[], AnyProcessor]) -> Topology:
         """Give a processor another class. Its stores stay if they have the same names and

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.cluster.stores import source_named
-from millstream.functions.function import Catalogue, Function, ProcessorFunction
+from millstream.functions.function import Catalogue, Function, OutputColumn, ProcessorFunction
 from millstream.model.errors import ConflictError
+from millstream.processors.observing import Observe, observer_of
 from millstream.query.results import Result
 from millstream.query.session import Session
 from millstream.scripts.text import parse_text
@@ -52,6 +53,20 @@ class ChainConnection:
                 f"The function {function.name} cannot be used: {error}.",
                 hint="Queries may call the other one, so give this one another name.",
             ) from error
+
+    def observe(self, function: Observe, columns: Sequence[OutputColumn], *, forwards: bool) -> str:
+        """Register a processor that shows records to a function, and return its name."""
+        made = observer_of(function, columns, forwards=forwards)
+        found = self.functions.processor.get(made.name)
+        if found is None:
+            registry = self.engine.registry
+            registry.functions = registry.functions.with_processors([made])
+        elif found != made:
+            raise ConflictError(
+                f"There is another processor {made.name} already, or one for other columns.",
+                hint="Queries may use it, so give this function another name.",
+            )
+        return made.name
 
     def use(self, processors: Sequence[ProcessorFunction]) -> None:
         """Register processors, in the place of those with their names."""

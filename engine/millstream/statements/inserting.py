@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.ddl.topics import refuse_internal
 from millstream.formats.codec import Encoded, EncodeSpec, encode
-from millstream.formats.partition import partition_of
+from millstream.formats.partition import partition_by_column, partition_of
 from millstream.log.log import Appended
 from millstream.log.reopening import ReopeningWriter
 from millstream.model import refusals
@@ -226,7 +227,12 @@ def encoded_records(
         ],
         schema=RAW_SCHEMA,
     )
-    return _split_by_partition(raw, encoded.key, source.topic, topic.partitions)
+    if source.partition_column is None:
+        partition = partition_of(encoded.key, topic.partitions)
+    else:
+        chosen = columns.get(source.partition_column, pa.nulls(count, pa.int32()))
+        partition = partition_by_column(chosen, topic.partitions)
+    return _split_by_partition(raw, partition, source.topic, topic.partitions)
 
 
 def encode_rows(
@@ -263,12 +269,11 @@ def encode_rows(
 
 
 def _split_by_partition(
-    raw: pa.Table, keys: pa.Array, topic: str, partitions: int
+    raw: pa.Table, partition_of_row: np.ndarray[Any, Any], topic: str, partitions: int
 ) -> list[Appended[pa.Table]]:
-    """Split records by partition. Records without a key are spread over all partitions."""
+    """Split records by partition. Those of -1, which have none, are spread over all partitions."""
     if partitions == 1:
         return [Appended(topic, 0, raw, raw.num_rows, raw.nbytes)]
-    partition_of_row = partition_of(keys, partitions)
     times = raw["timestamp"].to_numpy()
     partition_of_row = np.where(
         partition_of_row < 0,

@@ -54,6 +54,27 @@ ROWS = (
         {"column": "B"},
     ),
     Refused(
+        "CREATE STREAM x WITH («PARTITION_COLUMN='whom'») AS SELECT * FROM orders;",
+        "catalog.PARTITION_COLUMN_MISSING",
+        {"column": "WHOM", "source": "X"},
+    ),
+    Refused(
+        (
+            "CREATE STREAM x (a INT, b STRING) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON', "
+            "«PARTITION_COLUMN='b'»);"
+        ),
+        "catalog.PARTITION_COLUMN_TYPE",
+        {"column": "B", "type": "STRING"},
+    ),
+    Refused(
+        (
+            "CREATE TABLE x WITH («PARTITION_COLUMN='n'») AS SELECT who, COUNT(*) AS n FROM "
+            "orders GROUP BY who;"
+        ),
+        "catalog.PARTITION_COLUMN_OF_TABLE",
+        {"source": "X"},
+    ),
+    Refused(
         (
             "CREATE OR REPLACE STREAM «large» (id INT KEY, v INT) WITH "
             "(KAFKA_TOPIC='LARGE', VALUE_FORMAT='JSON');"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 import millstream
@@ -38,6 +39,39 @@ class Noting(Processor):
 
     def close(self) -> None:
         CALLS.append(("close",))
+
+
+def test_the_time_and_the_partition_can_be_functions() -> None:
+    """TimestampExtractor.extract and StreamPartitioner.partition."""
+
+    def extract(record: Record) -> dt.datetime:
+        return dt.datetime(2020, 1, 1, 0, 0, record.value["V"])
+
+    def partition(key: str, value: Mapping[str, Any]) -> int:
+        return len(key) + int(value["V"])
+
+    topology = (
+        Topology()
+        .add_source(
+            "source", "topic-source", key="k STRING", value="v INT", partitions=1, timestamp=extract
+        )
+        .add_processor("processor", Noting, "source")
+        .add_sink("sink", "topic-sink", "processor", partitions=4, partitioner=partition)
+    )
+    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+        db.execute(
+            "CREATE STREAM other (k STRING KEY, v STRING)"
+            " WITH (kafka_topic='topic-other', partitions=1, value_format='KAFKA');"
+        )
+        db.deploy(topology, "job")
+        db.execute("CREATE STREAM placed AS SELECT k, ROWTIME AS t, ROWPARTITION AS p FROM sink;")
+        db.insert("source", [("a", 1), ("bb", 8)])
+        db.wait()
+        second = 1_577_836_800_000
+        assert sorted(db.execute("SELECT * FROM placed")) == [
+            ("a", second + 1_000, 2),
+            ("bb", second + 8_000, 2),
+        ]
 
 
 def test_each_method_is_called() -> None:

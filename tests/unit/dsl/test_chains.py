@@ -10,6 +10,7 @@ import pytest
 
 import millstream
 from millstream import (
+    ConflictError,
     Database,
     Done,
     History,
@@ -366,3 +367,71 @@ def test_where_a_processor_cannot_be(db: Database) -> None:
         db.stream("t").process("Doubled").process("Doubled")
     with pytest.raises(TypeError, match="the name of a processor"):
         db.stream("t").process(anything(Doubled))
+
+
+def test_peek_shows_records_that_go_on_as_they_are(db: Database) -> None:
+    shown: list[tuple[int, dict[str, Any]]] = []
+
+    def note(key: int, value: dict[str, Any]) -> None:
+        shown.append((key, dict(value)))
+        value.clear()  # What goes on is another object.
+
+    chain = db.stream("t").peek(anything(note)).filter(col("n") > 2)
+    assert "FROM PROCESS(T, 'NOTE')" in chain.sql
+    chain.to("large")
+    db.stream("t").peek(anything(note)).to("again")  # The same function is the same processor.
+    db.wait()
+    records = sorted(db.execute("SELECT id, n FROM t"), key=str)  # type: ignore[arg-type, type-var]
+    assert sorted((k, v["N"]) for k, v in shown) == sorted(2 * records)  # type: ignore[type-var]
+    assert list(anything(db.execute("SELECT id, n FROM large"))) == [
+        (key, n) for key, n in anything(records) if n is not None and n > 2
+    ]
+
+
+def test_foreach_makes_no_rows(db: Database) -> None:
+    keys = []
+    db.stream("t").foreach(lambda_named("note", lambda key, _: keys.append(key)), "noted")
+    db.wait()
+    assert sorted(keys) == sorted(key for (key,) in anything(db.execute("SELECT id FROM t")))
+    assert list(anything(db.execute("SELECT * FROM noted"))) == []
+
+
+def lambda_named(name: str, function: Any) -> Any:
+    function.__name__ = name
+    return function
+
+
+def test_a_file_with_peek_is_opened_with_its_observer(tmp_path: Path) -> None:
+    seen = []
+
+    def note(key: Any, value: Any) -> None:
+        seen.append((key, value["N"]))
+
+    path = str(tmp_path / "m.db")
+    with millstream.connect(path, properties={"auto.offset.reset": "earliest"}) as first:
+        first.execute(
+            "CREATE STREAM t (id INT KEY, n INT)"
+            " WITH (KAFKA_TOPIC='t', PARTITIONS=1, VALUE_FORMAT='JSON');"
+        )
+        first.stream("t").peek(note).to("noted")
+        first.insert("t", [(1, 10)])
+        first.wait()
+    known = [millstream.observer(note, "id INT KEY, n INT")]
+    with millstream.connect(path, functions=known) as second:
+        second.insert("t", [(2, 20)])
+        second.wait()
+        second.stream("t").foreach(lambda_named("other", lambda key, value: None), "others")
+        with pytest.raises(ConflictError, match="another processor NOTE already"):
+            second.stream("t").foreach(note, "elsewhere")
+    assert seen == [(1, 10), (2, 20)]
+
+
+def test_what_cannot_observe(db: Database) -> None:
+    with pytest.raises(StatementError, match="'<lambda>' cannot be the name"):
+        db.stream("t").peek(lambda key, value: None)
+    with pytest.raises(StatementError, match="no function of the key and the value"):
+        db.stream("t").peek(anything("note"))
+    with pytest.raises(StatementError, match="other steps before it"):
+        db.stream("t").filter(col("b")).peek(print)
+    with pytest.raises(StatementError, match="cannot be registered"):
+        millstream.observer(print, "id INT KEY, n NOTHING")
