@@ -10,7 +10,15 @@ import sys
 import venv
 from pathlib import Path
 
-from tests.clients.places import HERE, INSTALLED, PYTHON_CLIENTS, REQUIRED, missing, python_of
+from tests.clients.places import (
+    HERE,
+    IN_PROCESS,
+    INSTALLED,
+    PYTHON_CLIENTS,
+    REQUIRED,
+    missing,
+    python_of,
+)
 
 CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "curl", "chromium")
 
@@ -35,8 +43,13 @@ def _install_python(client: str, version: str) -> None:
     venv.create(folder, clear=True, with_pip=True)
     pip = (str(python_of(client)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     # The setup of `ksql` imports pip, which an isolated build does not have.
-    built = _runs((*pip, "setuptools", "wheel"), folder)
-    if built and _runs((*pip, "--no-build-isolation", f"{client}=={version}"), folder):
+    commands = [
+        (*pip, "setuptools", "wheel"),
+        (*pip, "--no-build-isolation", f"{client}=={version}"),
+    ]
+    if client in IN_PROCESS:
+        commands.append((*pip, IN_PROCESS[client], "--editable", str(INSTALLED.parent)))
+    if all(_runs(command, folder) for command in commands):
         (folder / ".installed").touch()
 
 

@@ -10,7 +10,14 @@ import pytest
 
 HERE = Path(__file__).parent
 INSTALLED = HERE.parents[1] / ".clients"
-PYTHON_CLIENTS = {"ksql": "0.10.2", "ksqldb": "1.0.1", "schemathesis": "4.32.5"}
+PYTHON_CLIENTS = {
+    "ksql": "0.10.2",
+    "ksqldb": "1.0.1",
+    "schemathesis": "4.32.5",
+    "jupysql": "0.11.1",
+}
+IN_PROCESS = {"jupysql": "ipython==9.18.1"}
+"""Those that run in one process with Millstream, which is installed there, and a shell for them."""
 REQUIRED = bool(os.environ.get("MILLSTREAM_REQUIRE_CLIENTS"))
 """Whether a client that is missing is an error; else its tests are skipped."""
 

@@ -57,3 +57,14 @@ def test_ksqldb_client(url: str) -> None:
     need("ksqldb-client")
     command = ("node", HERE / "with_ksqldb_client.js", url)
     assert session(command, {"NODE_PATH": str(node_modules())}) == SEEN
+
+
+def test_jupysql() -> None:
+    need("jupysql")
+    command = (python_of("jupysql"), HERE / "with_jupysql.py")
+    assert session(command, {"PYTHONPATH": ""}) == {
+        "listed": [["ann", 6], ["bob", 7]],
+        "named": [[6]],
+        "streams": ["KSQL_PROCESSING_LOG", "ORDERS"],
+        "wrong": ["ProgrammingError", True],
+    }
