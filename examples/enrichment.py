@@ -39,7 +39,8 @@ class Located(AsyncProcessor):
     async def init(self, context: AsyncContext) -> None:
         self._context = context
         self._known = context.store("known", KeyValueStore("STRING", "STRING"))
-        self._client = httpx.AsyncClient(limits=httpx.Limits(max_connections=50))
+        # The time that a record waits for one of the connections counts, too.
+        self._client = httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=50))
 
     async def process(self, record: Record) -> None:
         postcode = record.value["POSTCODE"]
@@ -75,10 +76,16 @@ class Places(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
+class Server(ThreadingHTTPServer):
+    """One whose clients connect all at once."""
+
+    request_queue_size = 50
+
+
 @contextmanager
 def places() -> Iterator[None]:
     """The service, on a free port."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Places) as server:
+    with Server(("127.0.0.1", 0), Places) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         ADDRESS[:] = [f"http://127.0.0.1:{server.server_port}"]
         yield
