@@ -166,8 +166,17 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
 * Keys of maps are STRING in every format. Keys of records hold no maps.
 * Formats with keys take windowed ones: the bounds of the window follow the key's bytes.
 * JOIN and GROUP BY do not work on values in the KAFKA format.
-* Records in the formats MSGPACK and PROTOBUF_NOSR are read and written one by one in Python, those
-  of the other formats by columns. So these two cost much more CPU for each record.
+* Records in the formats AVRO, MSGPACK, PROTOBUF and PROTOBUF_NOSR are read and written one by one
+  in Python, those of the other formats by columns. So these cost much more CPU for each record.
+* AVRO, JSON_SR and PROTOBUF have their schemas in a registry: a payload begins with a zero and the
+  id of its schema. CREATE without columns takes them from the newest schema of the subject (the
+  name of the topic, then -key or -value), or from VALUE_SCHEMA_ID; with columns it registers a
+  schema where there is none; CREATE … AS SELECT registers that of its result. A payload is read by
+  its own schema: fields by their names in any case, NULL for those that it does not have.
+* The registry is within the database: its schemas are records of an internal topic. On Kafka there
+  is none yet, so these formats are refused there.
+* A NULL scalar of a PROTOBUF record is written as a zero, and read as one, in pull queries too;
+  PROTOBUF_NULLABLE_REPRESENTATION gives it a place.
 * A record in the MSGPACK format is a map, and its fields are found and converted as those of JSON.
   BYTES are MessagePack's `bin`, and a TIMESTAMP is its extension type -1 (a number of milliseconds
   is read, too). DATE and TIME are numbers as in JSON: days, and milliseconds. A DECIMAL is written
@@ -212,12 +221,12 @@ def _docstrings(shape: type) -> dict[str, str]:
 def formats() -> str:
     """docs/formats.md."""
     text = f"# Formats\n\n{MADE}\n{FORMATS}\n"
-    text += "| format | usable | types | several columns | keys | wrapping | settings |\n"
+    text += "| format | registry | types | several columns | keys | wrapping | settings |\n"
     text += "|---|---|---|---|---|---|---|\n"
     for name, able in CAPABILITIES.items():
         cells = (
             name,
-            "yes" if able.usable else "no: needs a registry",
+            "yes" if able.registry else "no",
             _types(able),
             "yes" if able.many_columns and able.types else "no",
             "yes" if able.keys else "no",

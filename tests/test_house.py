@@ -33,6 +33,7 @@ MAY_SEE: dict[str, set[str]] = {
     "operators": LANGUAGE | VOCABULARY | {"functions", "catalog", "plan", "topology"},
     "formats": VOCABULARY | {"catalog"},
     "log": VOCABULARY,
+    "schemas": VOCABULARY | {"log"},
     "state": VOCABULARY | {"operators"},
     "runtime": VOCABULARY | {"log"},
     "executor": VOCABULARY
@@ -90,6 +91,8 @@ HOMES: dict[str, set[str]] = {
     "sqlglot": {"millstream_parser", "plan", "operators", "query", "dsl", "applications"},
     "confluent_kafka": {"log"},
     "msgpack": {"formats"},
+    "proto_schema_parser": {"formats"},
+    "antlr4": {"formats"},
     "pyspark": {"history"},
     "prompt_toolkit": {"millstream_cli"},
     "starlette": {"millstream_server"},
@@ -113,7 +116,7 @@ HOMES: dict[str, set[str]] = {
     "threading": {
         *("log", "service", "executor", "state", "query", "history", "scheduler"),
         *("command_topic", "cluster", "queries", "historical", "push", "metrics", "statements"),
-        *("pipeline", "remote"),
+        *("pipeline", "remote", "schemas"),
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},

@@ -6,13 +6,15 @@ import base64
 import re
 from typing import Any
 
-from millstream.catalog.source import Source
+from millstream.catalog.formats import INFERRING
+from millstream.catalog.source import Format, Source
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey
 from millstream.plan.types import sql_type
 from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from millstream_cli.testing.wire import split_window
 from millstream_parser import statements as s
+from tests.conformance import registered
 from tests.conformance.cases import Case, Record
 from tests.conformance.compare import row_difference
 from tests.conformance.wire import decode
@@ -58,7 +60,8 @@ def compare(case: Case, engine: Engine) -> str:
         expected = [record for record in case.outputs if record["topic"] == topic]
         actual = records_of(topic, engine)
         for index, record in enumerate(expected[: len(actual)]):
-            reason = _record_difference(record, actual[index], _sink_of(topic, engine), case)
+            sink = _sink_of(topic, engine)
+            reason = _record_difference(record, actual[index], sink, case, engine)
             if reason:
                 return f"mismatch: {topic}[{index}] {reason}"
         if len(expected) != len(actual):
@@ -75,7 +78,7 @@ def contained(case: Case, engine: Engine) -> str:
             if record["topic"] != topic:
                 continue
             wanted = {**record, "headers": []}
-            found = [r for r in left if not _record_difference(wanted, r, source, case)]
+            found = [r for r in left if not _record_difference(wanted, r, source, case, engine)]
             if not found:
                 return f"mismatch: {topic} has no {record}, but {left}"
             left.remove(found[0])
@@ -96,10 +99,12 @@ def records_of(topic: str, engine: Engine) -> list[dict[str, Any]]:
     return found
 
 
-def _record_difference(expected: Record, actual: dict[str, Any], source: Source, case: Case) -> str:
+def _record_difference(
+    expected: Record, actual: dict[str, Any], source: Source, case: Case, engine: Engine
+) -> str:
     key_bytes, window = split_window(actual["key"], source.window)
-    key = decode(key_bytes, source.key_format, source.schema.key)
-    value = decode(actual["value"], source.value_format, source.schema.value)
+    key = _decoded(key_bytes, source.key_format, source.schema.key, engine)
+    value = _decoded(actual["value"], source.value_format, source.schema.value, engine)
     checks = (
         ("key", row_difference(expected["key"], key, _columns(source.schema.key))),
         ("value", row_difference(expected["value"], value, _columns(source.schema.value))),
@@ -108,6 +113,12 @@ def _record_difference(expected: Record, actual: dict[str, Any], source: Source,
         ("timestamp", _time_difference(expected, actual, case)),
     )
     return "; ".join(f"{what}: {reason}" for what, reason in checks if reason)
+
+
+def _decoded(data: bytes | None, form: Format, columns: tuple[Column, ...], engine: Engine) -> Any:
+    if data is None or form.name not in INFERRING:
+        return decode(data, form, columns)
+    return registered.decode(data, form.name, registered.registry_of(engine))
 
 
 def _columns(columns: tuple[Column, ...]) -> tuple[tuple[str, Any], ...]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import millstream
 from millstream import Database
 from millstream.log.log import Topic
+from millstream.model.schema_text import SchemaText
 from tests.unit.processors.test_batches import Doubled
 from tests.unit.service.test_processors import Silence
 
@@ -68,6 +69,15 @@ class Hourly(millstream.Processor):
         context.schedule(dt.timedelta(hours=1), millstream.WALL_CLOCK, print)
 
 
+SCHEMAS = {
+    "numbers-value": '"int"',
+    "wrong-value": '"nothing"',
+    "nulls-value": '"null"',
+    "texts-value": '{"type": "record", "name": "t", "fields": [{"name": "V", "type": "string"}]}',
+}
+"""By the subjects that have them, of the ids 1, 2 and so on."""
+
+
 @contextmanager
 def opened() -> Iterator[Database]:
     """A database in memory with all of these; `derived` has no query any more."""
@@ -79,6 +89,9 @@ def opened() -> Iterator[Database]:
         for topic in TOPICS:
             database.engine.log.create_topic(Topic(topic, 1))
         database.execute(OWN + MORE)
+        assert database.engine.schemas is not None
+        for subject, text in SCHEMAS.items():
+            database.engine.schemas.register(subject, SchemaText("AVRO", text))
         database.execute(f"TERMINATE {database.engine.catalog.source('DERIVED').query_id};")
         database.wait()
         yield database

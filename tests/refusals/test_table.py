@@ -10,12 +10,17 @@ from pathlib import Path
 from types import ModuleType
 
 import httpx
+import pyarrow as pa
 import pytest
 
 import millstream
 from millstream import Database
+from millstream.formats.codec import write_payload
+from millstream.formats.payload import Layout, Registration
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.overrides import Overrides
+from millstream.model.schema import Column
+from millstream.model.types import STRING
 from millstream.query.results import History, Rows, Stream
 from millstream.query.session import Bounds, Session
 from millstream.service.execution import execute_script
@@ -44,7 +49,7 @@ WHOLE = {
     "query.PULL_FAILED": "DuckDB refuses it as a whole",
     "statements.ALTER_SYSTEM": "there is no such statement here",
     "statements.CONNECT_MISSING": "there is no such statement here",
-    "statements.SCHEMAS_WITHOUT_REGISTRY": "there is no such statement here",
+    "model.SCHEMA_NOT_OF_FORMAT": "the name may be one within a STRUCT",
     "service.SPOOL": "there is no such statement here",
     "statements.EXPLAINED_KIND": "there is no such statement here",
     "service.RUN_SCRIPT": "there is no such statement over a network",
@@ -184,12 +189,38 @@ def _peeked(_: Database, __: Path) -> MillstreamError:
         return refusal(database, Session(), f"PEEK {query_id} AT nothing;")
 
 
+def _unfit(database: Database, folder: Path) -> MillstreamError:
+    """A schema that has changed since the statement that names it was checked."""
+    schemas = database.engine.schemas
+    assert schemas is not None
+    registration = Registration(schemas, "texts-value", "X", is_key=False)
+    columns = (Column("W", STRING),)
+    layout = Layout(columns, properties={"schemaId": "4"}, registration=registration)
+    with pytest.raises(StatementError) as caught:
+        write_payload(database.engine.store.cursor(), [pa.array(["x"])], layout, "AVRO", 1)
+    return caught.value
+
+
+def _without_registry(database: Database, folder: Path) -> MillstreamError:
+    engine, kept = database.engine, database.engine.schemas
+    engine.schemas = engine.registry.schemas = None
+    try:
+        return refusal(database, Session(), "ASSERT SCHEMA ID 1 TIMEOUT 0 SECONDS;")
+    finally:
+        engine.schemas = engine.registry.schemas = kept
+
+
 ROADS: dict[str, tuple[Road, Mapping[str, str]]] = {
     "model.SIGNATURE": (_signature, {"name": "f", "signature": "STRING ->"}),
     "model.SETTING_PROHIBITED": (_prohibited, {"name": "auto.offset.reset"}),
     "query.ANSWER_TOO_LONG": (_bounded, {"most": "0", "unit": "rows"}),
     "query.FETCHED_WITHOUT_END": (_fetched, {}),
     "service.SUBSCRIBED_KIND": (_subscribed, {}),
+    "model.SCHEMA_NOT_OF_COLUMNS": (
+        _unfit,
+        {"id": "4", "reason": "the schema needs V, which no column has"},
+    ),
+    "catalog.REGISTRY_NEEDED": (_without_registry, {"what": "ASSERT SCHEMA"}),
     "statements.PEEKED_NODE_MISSING": (
         _peeked, {"query_id": "CSAS_DOUBLED_1", "node": "nothing"}
     ),

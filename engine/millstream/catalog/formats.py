@@ -26,10 +26,10 @@ _NAME, _ID, _NULLS = "fullSchemaName", "schemaId", "nullableRepresentation"
 class Capability:
     """The capabilities of a format.
 
-    `registry`: its schemas are in a registry, which is not supported here; with a registry, columns
-    may be left out. `types` are names without parameters. `wraps` are the values that
-    WRAP_SINGLE_VALUE may have. `clauses`: JOIN and GROUP BY work on its values. `maps`: keys of
-    maps must be text.
+    `registry`: its schemas are in a registry, and columns may be left out. `types` are names
+    without parameters. `wraps` are the values that WRAP_SINGLE_VALUE may have. `clauses`: JOIN and
+    GROUP BY work on its values. `maps`: keys of maps must be text. `zeros`: a NULL is read as zero,
+    unless a setting says otherwise.
     """
 
     registry: bool = False
@@ -39,12 +39,8 @@ class Capability:
     keys: bool = True
     many_columns: bool = True
     clauses: bool = True
+    zeros: bool = False
     maps: str = "{format} only supports MAP types with STRING keys"
-
-    @property
-    def usable(self) -> bool:
-        """Whether a statement may name it."""
-        return not self.registry
 
     @property
     def nests(self) -> bool:
@@ -77,16 +73,18 @@ CAPABILITIES: Mapping[str, Capability] = {
         registry=True,
         wraps=frozenset((True,)),
         settings=frozenset((_NAME, _ID, _NULLS)),
+        zeros=True,
         maps="{format} format only supports MAP types with STRING keys",
     ),
     "PROTOBUF_NOSR": Capability(
         wraps=frozenset((True,)),
         settings=frozenset((_NULLS,)),
+        zeros=True,
         maps="{format} format only supports MAP types with STRING keys",
     ),
 }
 """In display order."""
-USABLE = tuple(name for name, able in CAPABILITIES.items() if able.usable)
+USABLE = tuple(CAPABILITIES)
 INFERRING = frozenset(name for name, able in CAPABILITIES.items() if able.registry)
 """Formats whose schemas are in a registry: columns may be left out."""
 DEFAULT_KEY = "KAFKA"

@@ -114,9 +114,7 @@ RETENTION_OF_TABLE = Template(
     "Invalid config variable in the WITH clause: RETENTION_MS. Non-windowed tables do not support"
     " retention."
 )
-REGISTRY_NEEDED = Template(
-    "The format {name} needs a Schema Registry, which this engine does not use"
-)
+REGISTRY_NEEDED = Template("{what} needs a Schema Registry, which is not configured")
 PARTITIONS_DIFFER = Template(
     "Can't join `{left}` with `{right}` since the number of partitions don't match. `{left}` "
     "partitions = {ours}; `{right}` partitions = {theirs}. Please repartition either one so that "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
-from millstream.catalog.formats import NO_COLUMNS
+from millstream.catalog.formats import INFERRING, NO_COLUMNS
 from millstream.catalog.source import Format, Source
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.partition import partition_of
@@ -74,6 +74,8 @@ def _partitioning(
             return _partitioning(node.input, below, is_written)
         case Repartition(key_format=Format() as format_):
             return _complete(format_, node.schema.key, names)
+        case Read() if node.source.key_format.name in INFERRING:
+            return None  # The bytes of a key depend on the schema that it was written by.
         case Read() if is_written(node.source) and node.source.window is None:
             back = dict(zip(node.schema.names, node.columns, strict=True))
             below = {back[name]: given for name, given in names.items() if name in back}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import pyarrow as pa
@@ -24,6 +24,7 @@ from millstream.cluster.partition_read import (
 )
 from millstream.cluster.routing import Routing
 from millstream.cluster.stores import find_source, store_view
+from millstream.formats.proto_zeros import has_zeros, with_zeros
 from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.physical import duckdb_type, physical_names
@@ -102,7 +103,16 @@ def _view(source: Source, query_id: str, sub: SubTopology, cluster: Cluster) -> 
 
     if source.store:
         return store_view(source, sub, functions, state)
-    return table_view(sub, functions, state)
+    view = table_view(sub, functions, state)
+    if view is None or not has_zeros(source.value_format):
+        return view
+    names = physical_names(source.schema.names)
+    zeros = {
+        identifier(name): with_zeros(f"({view.columns[identifier(name)]})", column.type)
+        for name, column in zip(names, source.schema.columns, strict=True)
+        if column.role is Role.VALUE and identifier(name) in view.columns
+    }
+    return replace(view, columns={**view.columns, **zeros})
 
 
 class ScatterGather:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.log.log import Topic
+from millstream.model.schema_text import SchemaText
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,21 @@ class CreateTopic:
     """Create a topic for records of users."""
 
     topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSchema:
+    """Register a schema, unless the subject has it."""
+
+    subject: str
+    schema: SchemaText
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSubjects:
+    """Delete the schemas of a topic."""
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,7 @@ class DeleteTopic:
 
 Effect = (
     CreateTopic
+    | RegisterSchema
     | StartQuery
     | BackfillQuery
     | ReplaceQuery
@@ -92,9 +109,10 @@ Effect = (
     | PauseQuery
     | ResumeQuery
     | DeleteTopic
+    | DeleteSubjects
 )
-"""`CreateTopic`, `StartQuery` and `BackfillQuery` are carried out before the command is written,
-and undone if that fails; all others are carried out after it."""
+"""`CreateTopic`, `RegisterSchema`, `StartQuery` and `BackfillQuery` are carried out before the
+command is written, and undone if that fails, but schemas stay; all others after it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.functions.function import Catalogue
 from millstream.log.log import Topic
+from millstream.model.schema_text import Schemas
 from millstream.model.settings import EngineSettings, effective
 from millstream_parser import statements as s
 
@@ -50,13 +51,15 @@ class Environment:
 
     `topics` is None for statements of the command topic. They were accepted when they were
     written, so they are not checked against the topics that exist now, and they create and delete
-    none. `shared`: other instances of the service may run tasks of the same queries.
+    none. `schemas`: the registry, None for those statements too, or if there is none. `shared`:
+    other instances of the service may run tasks of the same queries.
     """
 
     functions: Catalogue
     settings: EngineSettings
     topics: Topics | None = None
     shared: bool = False
+    schemas: Schemas | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from millstream.ddl.effects import (
     nothing_to_do,
 )
 from millstream.ddl.environment import ConfiguredStatement, PlanningContext
+from millstream.ddl.registrations import registrations
 from millstream.ddl.sources import check_replacing
 from millstream.ddl.topics import missing_topic, refuse_internal, sink_topic
 from millstream.ddl.topologies import topology_of
@@ -213,7 +214,9 @@ def _topic_effects(query_id: str, planned: Planned, context: PlanningContext) ->
     topics, effects = context.topics, list[Effect]()
     if topics is not None:
         if planned.sink_topic is not None:
+            assert planned.sink is not None
             effects += missing_topic(sink_topic(planned, topics), topics)
+            effects += registrations(planned.sink, context.environment, declared=False)
         effects += _dead_letter_topic(planned, context)
         topology_of(query_id, planned, context.environment)
     return effects

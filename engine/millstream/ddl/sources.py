@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from millstream.catalog.catalog import QueryKind, QueryRecord
+from millstream.catalog.formats import INFERRING
 from millstream.catalog.source import Source
 from millstream.ddl import wordings
 from millstream.ddl.effects import (
     Change,
+    DeleteSubjects,
     DeleteTopic,
     Effect,
     EndQuery,
@@ -14,6 +16,7 @@ from millstream.ddl.effects import (
     nothing_to_do,
 )
 from millstream.ddl.environment import ConfiguredStatement, PlanningContext
+from millstream.ddl.registrations import registrations
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.ddl.topics import missing_topic, refuse_internal, source_topic
 from millstream.formats.validate import check_formats
@@ -40,6 +43,8 @@ def create_source(statement: s.CreateSource, context: PlanningContext) -> Change
     if context.topics is not None:
         topic = source_topic(statement, source, context.topics, context.environment.settings)
         effects += missing_topic(topic, context.topics)
+        with placed_by_name(statement.properties, statement.elements):
+            effects += registrations(source, context.environment, declared=True)
     if source.read_only and source.kind is SourceKind.TABLE:
         query_id = f"CST_{source.name}_{given.number}"
         after = _materialised(query_id, source, given, after)
@@ -61,6 +66,9 @@ def drop_source(statement: s.DropSource, context: PlanningContext) -> Change:
         refuse_internal(context.environment.settings, dropped.delete_topic, "delete")
         deleted = topics.topic(dropped.delete_topic)
         effects += [] if deleted is None else [DeleteTopic(deleted.name, deleted.id)]
+        forms = before.catalog.sources[statement.name]
+        if {forms.key_format.name, forms.value_format.name} & INFERRING:
+            effects.append(DeleteSubjects(dropped.delete_topic))
     topic = before.catalog.sources[statement.name].topic
     return Change(
         before.with_catalog(dropped.catalog),

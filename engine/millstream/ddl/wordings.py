@@ -33,5 +33,23 @@ IDLE_WINDOWS_BY_ARRIVAL = Template(
 DEAD_LETTERS_OF_ITSELF = Template(
     "Topic {topic} cannot be the dead letter topic of a query that reads or writes it"
 )
+SCHEMA_MISSING = Template(
+    "Schema for message {side} on topic '{topic}' does not exist in the Schema Registry.\n"
+    "Subject: {subject}"
+)
+SCHEMA_OF_OTHER_FORMAT = Template(
+    "The schema of the {side} of topic '{topic}' is {kind}, which is not the format {format}."
+)
+SCHEMA_UNREADABLE = Template("The schema of the {side} of topic '{topic}' is invalid: {reason}")
+SCHEMA_OF_OTHER_COLUMNS = Template(
+    "The following {side} columns are changed, missing or reordered: {columns}. Schema from schema"
+    " registry is {schema}"
+)
+SCHEMA_WITHOUT_COLUMNS = Template(
+    "The schema of the {side} of topic '{topic}' has nothing that a column can have."
+)
+SCHEMA_NOT_WRAPPED = Template(
+    "The schema of the {side} of topic '{topic}' is {type}, not a record with fields."
+)
 TEMPLATES = templates_in(globals())
 """All templates by name."""

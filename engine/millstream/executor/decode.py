@@ -30,6 +30,7 @@ from millstream.model.event_time import END, NEVER
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
+from millstream.model.schema_text import Schemas
 from millstream.plan.nodes import Deliver
 from millstream.topology.topology import (
     RepartitionInput,
@@ -82,7 +83,7 @@ class Decoder:
         return int(self.moments[0]) if len(self.moments) else END
 
 
-def decode_spec(source_input: SourceInput) -> DecodeSpec:
+def decode_spec(source_input: SourceInput, schemas: Schemas | None = None) -> DecodeSpec:
     """Decodes the records of a source into the columns of its Read node."""
     read = source_input.read
     columns = zip(physical_names(read.schema.names), read.columns, strict=True)
@@ -94,6 +95,7 @@ def decode_spec(source_input: SourceInput) -> DecodeSpec:
         window=read.source.window,
         timestamp=read.source.timestamp,
         is_table=read.kind is SourceKind.TABLE,
+        schemas=schemas,
     )
 
 

@@ -34,6 +34,7 @@ from millstream.model.event_time import END, NEVER
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
+from millstream.model.schema_text import Schemas
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.deletions import knows_what_was_there
 from millstream.operators.process import shortest_interval
@@ -79,7 +80,7 @@ class DuckDBExecutor:
     records, unless they are sent together: no task reads them before the commit then. `sharing`:
     decode together with other queries that read the same records. `workers`: threads that may help,
     if the tasks are divided by the `grouping`; None: they never are. `topic_partitions`: of the
-    topics that processors send to; None: they cannot.
+    topics that processors send to; None: they cannot. `schemas`: the schema registry.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class DuckDBExecutor:
         workers: Workers | None = None,
         grouping: Grouping | None = None,
         topic_partitions: TopicPartitions | None = None,
+        schemas: Schemas | None = None,
     ) -> None:
         self._topic_partitions = topic_partitions
         self._by_arrival = by_arrival
@@ -120,7 +122,7 @@ class DuckDBExecutor:
         self._programs: dict[tuple[bool, bool], Ready] = {}
         program = self._program(headers=False).program
         readers = tuple(
-            SourceReader(item.topic, decode_spec(item), sharing, sub.partitions)
+            SourceReader(item.topic, decode_spec(item, schemas), sharing, sub.partitions)
             if isinstance(item, SourceInput)
             else None
             for item in sub.inputs
@@ -130,7 +132,7 @@ class DuckDBExecutor:
         spec = GroupSpec(store, query_id, sub, program, pace, readers, by_arrival, skipping)
         divisible = not self._moments and is_divisible(sub, program)
         self._groups = TaskGroups(spec, workers or OneThread(), grouping if divisible else None)
-        self._encode = _encode_spec(sub.root) if isinstance(sub.root, Write) else None
+        self._encode = _encode_spec(sub.root, schemas) if isinstance(sub.root, Write) else None
         self._leaving: list[exchange_write.Leaving] = []
         self._headers = False
         self._now: int | None = None
@@ -469,5 +471,6 @@ def is_divisible(sub: SubTopology, program: Program) -> bool:
     return program.traced or (bool(program.tables) and isinstance(sub.root, Write))
 
 
-def _encode_spec(node: Write) -> EncodeSpec:
-    return EncodeSpec(node.key_format, node.value_format, node.schema, node.window, node.null_parts)
+def _encode_spec(node: Write, schemas: Schemas | None) -> EncodeSpec:
+    spec = EncodeSpec(node.key_format, node.value_format, node.schema, node.window)
+    return replace(spec, null_parts=node.null_parts, schemas=schemas, source=node.name)

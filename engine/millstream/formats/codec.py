@@ -8,7 +8,7 @@ handles one side of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import duckdb
 import numpy as np
@@ -27,8 +27,18 @@ from millstream.formats.json_text import write_json
 from millstream.formats.kafka import read_kafka, write_kafka
 from millstream.formats.msgpack import NO_FIELDS, read_msgpack, write_msgpack
 from millstream.formats.none import read_none, write_none
-from millstream.formats.payload import Bytes, Layout, Read, Written, one_array, present_rows
+from millstream.formats.payload import (
+    Bytes,
+    Layout,
+    Read,
+    Registration,
+    Written,
+    one_array,
+    present_rows,
+)
 from millstream.formats.protobuf import read_protobuf, write_protobuf
+from millstream.formats.registered import subject_of
+from millstream.formats.schema_formats import SCHEMA_FORMATS, write_registered
 from millstream.formats.window_keys import join_window, split_window
 from millstream.model.batch import ARRIVAL, DIFF, HEADERS, MOMENT, PART, ROWTIME
 from millstream.model.errors import StatementError
@@ -37,6 +47,7 @@ from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.row_text import row_text
 from millstream.model.schema import Column, Role, Schema, WindowedKey
+from millstream.model.schema_text import Schemas
 
 OFFSET = "$offset"
 """INT64: the offset of the record a decoded row comes from."""
@@ -61,6 +72,8 @@ class DecodeSpec:
     window: WindowedKey | None = None
     timestamp: TimestampColumn | None = None
     is_table: bool = False
+    schemas: Schemas | None = field(default=None, compare=False)
+    """The registry; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,9 @@ class EncodeSpec:
     schema: Schema
     window: WindowedKey | None = None
     null_parts: bool = False
+    schemas: Schemas | None = field(default=None, compare=False)
+    source: str = ""
+    """The name of the stream or table that is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +140,7 @@ def decode(
         (Role.VALUE, spec.value_format, values),
     ):
         layout = _layout(spec.schema, role, format_, asked, spec.window)
+        layout = _registered(layout, role, format_, spec.schemas, topic)
         if role is Role.KEY and not layout.columns:
             # A source without key columns ignores the keys of its records.
             continue
@@ -171,6 +188,7 @@ def encode(
     problems: list[Problem] = []
     for role, format_ in ((Role.KEY, spec.key_format), (Role.VALUE, spec.value_format)):
         layout = _layout(spec.schema, role, format_, set(), spec.window)
+        layout = _registered(layout, role, format_, spec.schemas, topic, spec.source)
         columns = [one_array(table[names[column]]) for column in layout.columns]
         side = write_payload(con, columns, layout, format_.name, table.num_rows)
         written[role] = side.payload
@@ -204,6 +222,8 @@ def read_payload(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout,
             return read_protobuf(payload, layout)
         case "NONE":
             return read_none(payload, layout)
+        case _ if name in SCHEMA_FORMATS:
+            return SCHEMA_FORMATS[name].read(con, payload, layout)
     raise _unknown(name)
 
 
@@ -230,6 +250,8 @@ def write_payload(
             return Written(write_msgpack(columns, layout))
         case "PROTOBUF_NOSR":
             return write_protobuf(columns, layout)
+        case _ if name in SCHEMA_FORMATS:
+            return write_registered(con, columns, layout, name)
     raise _unknown(name)
 
 
@@ -300,6 +322,21 @@ def _layout(
     wanted = tuple(index for index, column in enumerate(columns) if column.name in asked)
     wrapped = is_wrapped(format_, role, len(columns))
     return Layout(columns, wanted, wrapped, format_.properties)
+
+
+def _registered(
+    layout: Layout,
+    role: Role,
+    format_: Format,
+    schemas: Schemas | None,
+    topic: str,
+    source: str = "",
+) -> Layout:
+    """The layout with the registry, if its format has schemas there."""
+    if format_.name not in SCHEMA_FORMATS or schemas is None:
+        return layout
+    subject = subject_of(topic, _SIDES[role])
+    return replace(layout, registration=Registration(schemas, subject, source, role is Role.KEY))
 
 
 def _row_times(

@@ -13,12 +13,15 @@ from millstream.formats.codec import Decoded, DecodeSpec, decode
 from millstream.model.batch import PART
 from millstream.model.duckdb_settings import SECURE
 from millstream.model.schema import SourceKind
+from millstream.model.schema_text import Schemas
 
 Decoder = Callable[[pa.Table, int], Decoded]
 """Converts records of a partition (`RAW_SCHEMA`), with its number, to rows."""
 
 
-def decode_spec(source: Source, columns: tuple[tuple[str, str], ...] = ()) -> DecodeSpec:
+def decode_spec(
+    source: Source, columns: tuple[tuple[str, str], ...] = (), schemas: Schemas | None = None
+) -> DecodeSpec:
     """How to read columns of a source; without columns, only the event times."""
     return DecodeSpec(
         source.key_format,
@@ -28,6 +31,7 @@ def decode_spec(source: Source, columns: tuple[tuple[str, str], ...] = ()) -> De
         source.window,
         source.timestamp,
         is_table=source.kind is SourceKind.TABLE,
+        schemas=schemas,
     )
 
 

@@ -14,9 +14,21 @@ import pyarrow.compute as pc
 from millstream.model.errors import RecordError
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
+from millstream.model.schema_text import Schemas
 
 Bytes: TypeAlias = pa.BinaryArray
 """A binary array; the payloads of one side of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Where the schemas of one side of records are: `subject` has those that are written for the
+    stream or table `source`."""
+
+    schemas: Schemas
+    subject: str
+    source: str
+    is_key: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,8 @@ class Layout:
     wanted: tuple[int, ...] = ()
     wrapped: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
+    registration: Registration | None = None
+    """For formats that have their schemas in a registry; None if there is none."""
 
     @property
     def picked(self) -> tuple[Column, ...]:

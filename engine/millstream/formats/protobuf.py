@@ -1,4 +1,5 @@
-"""PROTOBUF_NOSR: messages whose fields are numbered in column order, without a registry.
+"""PROTOBUF: messages behind the ids of their schemas, and PROTOBUF_NOSR: messages whose fields are
+numbered in the order of the columns, without a registry.
 
 Scalars are proto3 scalars: NULL is written as their zero value and an absent one is read as the
 zero value, unless the property `nullableRepresentation` is OPTIONAL (absent means NULL) or WRAPPER
@@ -8,13 +9,15 @@ confluent.type.Decimal, google.type.Date, google.type.TimeOfDay and google.proto
 
 from __future__ import annotations
 
-import decimal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from millstream.formats.json_rows import fit_decimal
+from millstream.formats.avro_read import read_long
+from millstream.formats.avro_write import put_long
+from millstream.formats.conversion import columns_from
 from millstream.formats.payload import (
     Bytes,
     Layout,
@@ -23,255 +26,154 @@ from millstream.formats.payload import (
     nothing_read,
     read_one_by_one,
 )
-from millstream.formats.protobuf_wire import (
-    FIXED64,
-    VARINT,
-    Fields,
-    delimited,
-    double_bytes,
-    double_of,
-    read_fields,
-    read_varint,
-    signed,
-    tag,
-    varint,
+from millstream.formats.proto_read import message_reader
+from millstream.formats.proto_schema import ProtoFile, parse_proto
+from millstream.formats.proto_types import (
+    DEFAULT_NAME,
+    NULLS,
+    Message,
+    message_of,
+    proto_text,
+    sql_type_of,
 )
+from millstream.formats.proto_write import message_writer
+from millstream.formats.registered import PREFIX
+from millstream.formats.registered_rows import (
+    Columns,
+    ReadValues,
+    Schema,
+    WriteValues,
+    columns_of,
+)
+from millstream.formats.schema_error import SchemaError
+from millstream.model import refusals
 from millstream.model.errors import RecordError
-from millstream.model.java_time import civil_from_days, days_from_civil
-from millstream.model.physical import physical_names
 from millstream.model.python_values import counted
-from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
+from millstream.model.types import SqlType
 
-_ZERO: dict[SqlType, Any] = {
-    Primitive.BOOLEAN: False,
-    Primitive.INTEGER: 0,
-    Primitive.BIGINT: 0,
-    Primitive.DOUBLE: 0.0,
-    Primitive.STRING: "",
-    Primitive.BYTES: b"",
-}
-_CONTEXT = decimal.Context(prec=400)
+INDEXES_MAX = 100
+"""The longest path to a message."""
 
 
 def read_protobuf(payload: Bytes, layout: Layout) -> Read:
-    """Read the wanted columns of each message."""
+    """Read the wanted columns of each message of PROTOBUF_NOSR."""
     if not layout.columns:
         return nothing_read(layout, len(payload))
-    nulls = _representation(layout)
-
-    def values(content: bytes) -> list[Any]:
-        try:
-            fields = read_fields(content)
-            return [
-                _read(fields.get(number), column.type, nulls)
-                for number, column in enumerate(layout.columns, start=1)
-            ]
-        except UnicodeDecodeError as error:
-            raise RecordError(str(error)) from error
-
-    return read_one_by_one(payload.to_pylist(), layout, values)
+    nulls = layout.properties.get(NULLS, "")
+    read = _reader(_of_columns(columns_of(layout), nulls), columns_of(layout))
+    return read_one_by_one(payload.to_pylist(), layout, read)
 
 
 def write_protobuf(columns: list[pa.Array], layout: Layout) -> Written:
-    """Write each row as a message; NULL inside an array or map cannot be written."""
-    nulls = _representation(layout)
-    types = [column.type for column in layout.columns]
+    """Write each row as a message of PROTOBUF_NOSR; NULL inside an array or map cannot be
+    written."""
+    nulls = layout.properties.get(NULLS, "")
+    write = message_writer(_of_columns(columns_of(layout), nulls), columns_of(layout))
     rows: list[bytes | None] = []
     bad = {}
     # Python has dates for the years 1 to 9999 only.
     given = (counted(column).to_pylist() for column in columns)
     for row, values in enumerate(zip(*given, strict=True)):
         try:
-            rows.append(_message(values, types, nulls))
+            rows.append(write(values))
         except RecordError as error:
             bad[row] = error.message
             rows.append(None)
     return Written(pa.array(rows, pa.binary()), bad)
 
 
-def _representation(layout: Layout) -> str:
-    return layout.properties.get("nullableRepresentation", "").upper()
+@lru_cache(maxsize=1_000)
+def _of_columns(columns: Columns, nulls: str) -> Message:
+    try:
+        return message_of(columns, DEFAULT_NAME, {NULLS: nulls})
+    except SchemaError as error:
+        raise refusals.SCHEMA_NOT_OF_FORMAT(format="Protobuf", reason=error) from error
 
 
-def _message(values: Sequence[Any], types: Sequence[SqlType], nulls: str) -> bytes:
-    return b"".join(
-        _field(number, value, sql_type, nulls)
-        for number, (value, sql_type) in enumerate(zip(values, types, strict=True), start=1)
-    )
+@lru_cache(maxsize=1_000)
+def _reader(message: Message, columns: Columns) -> ReadValues:
+    given = sql_type_of(message)
+    if given is None:
+        raise RecordError(f"the message {message.name} has nothing that a column can have")
+    read, convert = message_reader(message), columns_from(given, columns, wrapped=True)
+    return lambda content: convert(read(content))
 
 
-def _field(number: int, value: Any, sql_type: SqlType, nulls: str) -> bytes:
-    if value is None:
-        return b""
-    match sql_type:
-        case Array(element):
-            return _repeated(number, value, element, nulls)
-        case Map(key, member):
-            entries = (_message(entry, (key, member), _inside(entry)) for entry in value)
-            return b"".join(delimited(number, entry) for entry in entries)
-    if sql_type not in _ZERO:
-        return delimited(number, _content(value, sql_type, nulls))
-    if nulls == "WRAPPER":
-        return delimited(number, _field(1, value, sql_type, ""))
-    # -0.0 equals the zero value but is not it.
-    if nulls != "OPTIONAL" and value == _ZERO[sql_type] and str(value) != "-0.0":
-        return b""
-    return _scalar(number, value, sql_type)
+# ---- with a registry -------------------------------------------------------------------------
 
 
-def _repeated(number: int, values: Sequence[Any], element: SqlType, nulls: str) -> bytes:
-    for value in values:
-        _inside((value,))
-        if isinstance(element, Array | Map):
-            raise RecordError(f"Protobuf cannot repeat a field of type {element}")
-    if element in (Primitive.STRING, Primitive.BYTES):
-        return b"".join(_scalar(number, value, element) for value in values)
-    if element in _ZERO:
-        # Packed: the bare values of all elements in one field.
-        skip = len(tag(1, VARINT))
-        packed = b"".join(_scalar(1, value, element)[skip:] for value in values)
-        return delimited(number, packed) if values else b""
-    return b"".join(delimited(number, _content(value, element, nulls)) for value in values)
+def protobuf_text(columns: Columns, name: str, nulls: str) -> str:
+    """The schema of columns. Raises SchemaError."""
+    return proto_text(message_of(columns, name, {NULLS: nulls}))
 
 
-def _inside(values: Sequence[Any]) -> str:
-    if any(value is None for value in values):
-        raise RecordError("Protobuf has no NULL inside of an array or map")
-    return ""
+def protobuf_type(schema: Schema) -> SqlType | None:
+    """The type of the chosen message of a schema, or of its first one; None if no column can have
+    it. Raises SchemaError."""
+    file, path = _chosen(schema)
+    return sql_type_of(file.nested[path])
 
 
-def _scalar(number: int, value: Any, sql_type: SqlType) -> bytes:
-    match sql_type:
-        case Primitive.DOUBLE:
-            return tag(number, FIXED64) + double_bytes(value)
-        case Primitive.STRING:
-            return delimited(number, value.encode())
-        case Primitive.BYTES:
-            return delimited(number, value)
-    return tag(number, VARINT) + varint(int(value))
+def read_values(schema: Schema, columns: Columns, wrapped: bool) -> ReadValues:
+    """See `MakeReader`. Each payload says which message of the schema it is."""
+    del wrapped
+    try:
+        file, _ = _chosen(Schema(schema.kind, schema.text, schema.imported))
+    except SchemaError as error:
+        raise RecordError(f"its Protobuf schema cannot be used: {error}") from error
+    known: dict[tuple[int, ...], ReadValues] = {}
+
+    def values(content: bytes) -> Sequence[Any]:
+        path, at = _read_path(content, PREFIX)
+        if path not in known:
+            if path not in file.nested:
+                raise RecordError(f"its schema has no message number {path}")
+            known[path] = _reader(file.nested[path], columns)
+        return known[path](content[at:])
+
+    return values
 
 
-def _content(value: Any, sql_type: SqlType, nulls: str) -> bytes:
-    """The content of the message that represents a value."""
-    match sql_type:
-        case Struct(members):
-            names = physical_names(member.name for member in members)
-            types = [member.type for member in members]
-            return _message([value[name] for name in names], types, nulls)
-        case Decimal(precision, scale):
-            whole = int(value.scaleb(scale, _CONTEXT))
-            digits = whole.to_bytes((whole.bit_length() + 8) // 8, "big", signed=True)
-            return delimited(1, digits) + _numbers(precision, scale, start=2)
-        case Primitive.DATE:
-            return _numbers(*civil_from_days(value))
-        case Primitive.TIME:
-            return _numbers(value.hour, value.minute, value.second, value.microsecond * 1000)
-    return _numbers(value // 1_000_000, value % 1_000_000 * 1000)
+def write_values(schema: Schema, columns: Columns, wrapped: bool) -> WriteValues:
+    """See `MakeWriter`."""
+    del wrapped
+    file, path = _chosen(schema)
+    write: Callable[[Sequence[Any]], bytes] = message_writer(file.nested[path], columns)
+    before = _path_bytes(path)
+
+    def append(values: Sequence[Any], out: bytearray) -> None:
+        out += before
+        out += write(values)
+
+    return append
 
 
-def _numbers(*values: int, start: int = 1) -> bytes:
-    return b"".join(
-        tag(number, VARINT) + varint(value)
-        for number, value in enumerate(values, start=start)
-        if value
-    )
+@lru_cache(maxsize=1_000)
+def _chosen(schema: Schema) -> tuple[ProtoFile, tuple[int, ...]]:
+    """The file of a schema, and the path of the chosen message."""
+    file = parse_proto(schema.text, schema.imported)
+    return file, file.path_of(schema.chosen) if schema.chosen else (0,)
 
 
-def _read(values: list[int | bytes] | None, sql_type: SqlType, nulls: str) -> Any:
-    match sql_type:
-        case Array(element):
-            return _read_repeated(values or [], element, nulls)
-        case Map(key, member):
-            entries = (read_fields(_as_bytes(entry)) for entry in values or ())
-            pairs = ((_read(e.get(1), key, ""), _read(e.get(2), member, "")) for e in entries)
-            return list(dict(pairs).items())
-    if sql_type not in _ZERO:
-        return None if values is None else _read_message(_as_bytes(values[-1]), sql_type, nulls)
-    if values is None:
-        return None if nulls in ("OPTIONAL", "WRAPPER") else _ZERO[sql_type]
-    if nulls == "WRAPPER":
-        return _read(read_fields(_as_bytes(values[-1])).get(1), sql_type, "")
-    return _read_scalar(values[-1], sql_type)
+def _read_path(content: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """The numbers that lead to a message, and where it begins; none are the first message."""
+    try:
+        count, at = read_long(content, at)
+        if not 0 <= count <= INDEXES_MAX:
+            raise RecordError(f"{count} numbers lead to its message")
+        found = []
+        for _ in range(count):
+            number, at = read_long(content, at)
+            found.append(number)
+    except IndexError:
+        raise RecordError("the message is cut off") from None
+    return tuple(found) or (0,), at
 
 
-def _read_repeated(values: list[int | bytes], element: SqlType, nulls: str) -> list[Any]:
-    if element not in _ZERO:
-        return [_read_message(_as_bytes(value), element, nulls) for value in values]
-    if element in (Primitive.STRING, Primitive.BYTES):
-        return [_read_scalar(value, element) for value in values]
-    found = []
-    for value in values:
-        items = _unpacked(value, element) if isinstance(value, bytes) else [value]
-        found += [_read_scalar(item, element) for item in items]
-    return found
-
-
-def _unpacked(content: bytes, element: SqlType) -> list[int]:
-    if element is Primitive.DOUBLE:
-        if len(content) % 8:
-            raise RecordError("a packed field of doubles is cut off")
-        parts = (content[at : at + 8] for at in range(0, len(content), 8))
-        return [int.from_bytes(part, "little") for part in parts]
-    items, at = [], 0
-    while at < len(content):
-        item, at = read_varint(content, at)
-        items.append(item)
-    return items
-
-
-def _read_scalar(value: int | bytes, sql_type: SqlType) -> Any:
-    match sql_type:
-        case Primitive.STRING:
-            return _as_bytes(value).decode()
-        case Primitive.BYTES:
-            return _as_bytes(value)
-    if isinstance(value, bytes):
-        raise RecordError(f"expected {sql_type}, got a field of {len(value)} bytes")
-    match sql_type:
-        case Primitive.DOUBLE:
-            return double_of(value)
-        case Primitive.BOOLEAN:
-            return value != 0
-    return signed(value, 32 if sql_type is Primitive.INTEGER else 64)
-
-
-def _read_message(content: bytes, sql_type: SqlType, nulls: str) -> Any:
-    fields = read_fields(content)
-    match sql_type:
-        case Struct(members):
-            names = physical_names(member.name for member in members)
-            return {
-                name: _read(fields.get(number), member.type, nulls)
-                for number, (name, member) in enumerate(zip(names, members, strict=True), start=1)
-            }
-        case Decimal(precision, scale):
-            digits = _read(fields.get(1), Primitive.BYTES, "")
-            number = decimal.Decimal(int.from_bytes(digits, "big", signed=True))
-            return fit_decimal(number.scaleb(-_part(fields, 3), _CONTEXT), precision, scale)
-        case Primitive.DATE:
-            return days_from_civil(_part(fields, 1), _part(fields, 2) or 1, _part(fields, 3) or 1)
-        case Primitive.TIME:
-            seconds = (_part(fields, 1) * 60 + _part(fields, 2)) * 60 + _part(fields, 3)
-            if not 0 <= seconds < 86_400:
-                raise RecordError("a TimeOfDay is not within a day")
-            return seconds * 1_000_000 + _part(fields, 4) // 1000
-        case Primitive.TIMESTAMP:
-            return signed(_first(fields, 1), 64) * 1_000_000 + _part(fields, 2) // 1000
-    raise RecordError(f"Protobuf cannot hold a value of type {sql_type} here")
-
-
-def _part(fields: Fields, number: int) -> int:
-    return signed(_first(fields, number), 32)
-
-
-def _first(fields: Fields, number: int) -> int:
-    value = fields.get(number, [0])[-1]
-    if isinstance(value, bytes):
-        raise RecordError(f"field {number} of a message is no number")
-    return value
-
-
-def _as_bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise RecordError("expected a length-delimited field, got a number")
-    return value
+def _path_bytes(path: tuple[int, ...]) -> bytes:
+    if path == (0,):
+        return b"\0"
+    out = bytearray()
+    for number in (len(path), *path):
+        put_long(number, out)
+    return bytes(out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millstream.catalog import wordings
-from millstream.catalog.formats import CAPABILITIES, USABLE
+from millstream.catalog.formats import CAPABILITIES
 from millstream.catalog.source import Format
 from millstream.formats.delimited import DELIMITER_NAMES
 from millstream.model import refusals
@@ -37,10 +37,6 @@ def check_formats(schema: Schema, key_format: Format, value_format: Format) -> N
         else:
             _check_wrap(name, format_.wrap, len(columns))
         _check_columns(name, side, columns, format_.wrap)
-        if able.registry:
-            raise wordings.REGISTRY_NEEDED(
-                name=name, hint=f"Use one of {', '.join(USABLE)}.", code="E-NO-REGISTRY"
-            )
 
 
 def supports_type(name: str, sql_type: SqlType) -> bool:

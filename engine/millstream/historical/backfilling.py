@@ -14,6 +14,7 @@ from dataclasses import replace
 from millstream.catalog.properties import Form, read_properties
 from millstream.ddl.environment import ConfiguredStatement, PlanningContext
 from millstream.ddl.persistent import PlannedQuery, plan_create_as
+from millstream.ddl.registrations import registrations
 from millstream.ddl.topics import sink_topic
 from millstream.historical.historical import Historical
 from millstream.historical.running import run_of
@@ -50,6 +51,7 @@ def run_backfill(
         configured, historical.registry.definitions, historical.registry.environment
     )
     planned_query = plan_create_as(statement, context)
+    _register(planned_query, historical)
     run, partition_count = _bounded_run(planned_query, historical)
     topics = starting.topics_of(historical.registry.log, run.topology)
     with _watched(statement.name, historical, session) as watch:
@@ -71,6 +73,15 @@ def run_backfill(
         planned_query.replaced,
         dead.letters(problems),
     )
+
+
+def _register(planned_query: PlannedQuery, historical: Historical) -> None:
+    """Register the schemas of the sink, whose ids are in the records that the job makes."""
+    sink, registry = planned_query.planned.sink, historical.registry
+    if sink is None or registry.schemas is None:
+        return
+    for each in registrations(sink, registry.environment, declared=False):
+        registry.schemas.id_of(each.subject, each.schema)
 
 
 @contextmanager

@@ -99,6 +99,7 @@ def _run(
         fatal=fatal_problems(session.properties),
         by_arrival=takes_by_arrival(historical.registry.log, topology, session.properties),
         memory_limit=historical.registry.settings.history_memory_limit,
+        schemas=historical.registry.schemas,
     )
     return run, timed
 
@@ -156,7 +157,9 @@ def _timed(source: Source, found: Extent, ranged: Range | None, historical: Hist
     ends = historical.registry.log.end_offsets(found.splits)
     return Timed(
         found.bounds,
-        decode_spec(source) if source.timestamp is not None else None,
+        decode_spec(source, schemas=historical.registry.schemas)
+        if source.timestamp is not None
+        else None,
         compacted=ranged is not None
         and source.kind is SourceKind.TABLE
         and _may_be_compacted(source, found, historical),
@@ -191,7 +194,8 @@ def extent_of(source: Source, ranged: Range | None, historical: Historical) -> E
 
 def _first_time(source: Source, historical: Historical, split: Split) -> int | None:
     first = replace(split, end=min(split.end, split.start + _FIRST_RECORDS))
-    with decoder(decode_spec(source), split.topic) as decoded:
+    spec = decode_spec(source, schemas=historical.registry.schemas)
+    with decoder(spec, split.topic) as decoded:
         for records, _ in FromLog(historical.registry.log).pieces(first):
             times = decoded(records, split.partition).table[ROWTIME]
             if len(times):

@@ -75,6 +75,7 @@ def run_of(
         by_arrival=takes_by_arrival(registry.log, topology, properties),
         changes=True,
         memory_limit=registry.settings.history_memory_limit,
+        schemas=registry.schemas,
     )
 
 

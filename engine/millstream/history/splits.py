@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from millstream.executor.compaction import Pace
 from millstream.log.checks import check_offset
 from millstream.log.log import Log, TopicPartition
+from millstream.model.schema_text import Schemas
 from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import places_of
 from millstream.topology.topology import SourceInput, SubTopology, Topology, channels_of
@@ -47,6 +48,7 @@ class Run:
     * `pace`: when tasks that begin with a state add a snapshot of it.
     * `memory_limit`: the memory that DuckDB may use in each process that runs tasks, before it
       spills to disk.
+    * `schemas`: the schema registry; where tasks are sent to other processes, what it knows then.
     * `limit`: the number of output rows to return of a stream; each task of the last sub-topology
       ends when it has produced them, and reads no further.
     """
@@ -60,6 +62,7 @@ class Run:
     changes: bool = False
     pace: Pace = AT_ONCE
     limit: int | None = None
+    schemas: Schemas | None = field(default=None, compare=False)
     memory_limit: str = MEMORY_LIMIT
 
     @property

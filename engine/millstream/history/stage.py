@@ -83,6 +83,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
                 run.pace,
                 run.limit if sub is run.topology.subtopologies[-1] else None,
                 run.memory_limit,
+                run.schemas,
             ),
             {
                 place: split

@@ -25,6 +25,7 @@ from millstream.log.log import Appended, TopicPartition
 from millstream.model.batch import DIFF
 from millstream.model.errors import StatementError
 from millstream.model.problem import Problem
+from millstream.model.schema_text import Schemas
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.runtime.runtime import Runtime
@@ -71,6 +72,7 @@ class TaskKind:
     pace: Pace
     limit: int | None = None
     memory_limit: str = MEMORY_LIMIT
+    schemas: Schemas | None = None
 
 
 def run_task(
@@ -201,6 +203,7 @@ def _new_executor(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace
         pace=pace,
         by_arrival=kind.by_arrival,
         moments=True,
+        schemas=kind.schemas,
     )
 
 

@@ -270,6 +270,12 @@ PROPERTIES: tuple[Property, ...] = (
         "How long ASSERT TOPIC without TIMEOUT waits until it holds.",
     ),
     Property(
+        "ksql.assert.schema.default.timeout.ms",
+        "int",
+        "1000",
+        "How long ASSERT SCHEMA without TIMEOUT waits until it holds.",
+    ),
+    Property(
         "ksql.streams.default.timestamp.extractor",
         "string",
         "",

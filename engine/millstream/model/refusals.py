@@ -108,6 +108,8 @@ MAP_IN_KEY = Template(
 TIMESTAMP_MISSING = Template(
     "The TIMESTAMP column set in the WITH clause does not exist in the schema: '{column}'"
 )
+SCHEMA_NOT_OF_COLUMNS = Template("Schema {id} does not have the columns: {reason}")
+SCHEMA_NOT_OF_FORMAT = Template("Schema is not compatible with {format}: {reason}")
 FOREIGN_SETTINGS = Template("{format} does not support the following configs: [{configs}]")
 WRAPPED_COLUMNS = Template("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas")
 EMPTY_DELIMITER = Template(

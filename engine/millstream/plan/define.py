@@ -66,7 +66,6 @@ def _created(
         )
     schema = declared_schema(statement.elements, catalog.types)
     check_header_columns(statement.elements, properties)
-    _check_schema_ids(schema, given, key_format, value_format)
     written_key = make_format(key_format, given.key_settings)
     written_value = make_format(value_format, given.value_settings)
     _check_inference(schema, kind, key_format, value_format)
@@ -166,29 +165,10 @@ _ROLES = {
 }
 
 
-def _check_schema_ids(
-    schema: Schema, given: Properties, key_format: str, value_format: str
-) -> None:
-    """Refuse the id of a schema beside columns, and for a format that has no schemas."""
-    parts = (
-        ("KEY", key_format, given.key_settings, schema.key),
-        ("VALUE", value_format, given.value_settings, schema.value),
-    )
-    for part, name, settings, columns in parts:
-        if "schemaId" not in settings:
-            continue
-        if name not in INFERRING:
-            raise wordings.INFERENCE_IMPOSSIBLE(part=part, name=name)
-        if columns:
-            raise wordings.COLUMNS_AND_SCHEMA_ID(part=part)
-
-
 def _check_inference(schema: Schema, kind: SourceKind, key_format: str, value_format: str) -> None:
     """Refuse missing columns that no schema registry can provide."""
     if kind is SourceKind.TABLE and not schema.key and key_format not in INFERRING:
         raise refusals.NO_PRIMARY_KEY()
-    if not schema.value and not schema.headers and value_format in INFERRING:
-        raise wordings.COLUMNS_FROM_REGISTRY(value_format=value_format)
     if not schema.columns:
         raise wordings.COLUMNS_MISSING(
             hint=f"The {value_format} format cannot tell them by itself."

@@ -64,9 +64,6 @@ VALUE_FORMAT_MISSING = Template(
     "Statement is missing the 'VALUE_FORMAT' property from the WITH clause."
 )
 WINDOWED_SOURCE_TABLE = Template("Source tables cannot be windowed.")
-COLUMNS_FROM_REGISTRY = Template(
-    "Columns cannot be taken from a {value_format} schema yet: list them in the statement."
-)
 COLUMNS_MISSING = Template("No columns supplied.")
 INFERENCE_IMPOSSIBLE = Template(
     "{part}_FORMAT should support schema inference when {part}_SCHEMA_ID is provided. "

@@ -15,10 +15,12 @@ from millstream.ddl.effects import (
     BackfillQuery,
     Change,
     CreateTopic,
+    DeleteSubjects,
     DeleteTopic,
     Effect,
     EndQuery,
     PauseQuery,
+    RegisterSchema,
     ReplaceQuery,
     ResumeQuery,
     StartQuery,
@@ -52,6 +54,9 @@ def prepare(
     effects = [effect for change in changes for effect in change.effects]
     topics = [effect.topic for effect in effects if isinstance(effect, CreateTopic)]
     starts = [item for item in effects if isinstance(item, StartQuery | BackfillQuery)]
+    for effect in effects:
+        if isinstance(effect, RegisterSchema) and registry.schemas is not None:
+            registry.schemas.id_of(effect.subject, effect.schema)
     if not starts:
         created = create_topics(registry.log, topics, shared=registry.shared)
         if created.error is not None:
@@ -119,7 +124,7 @@ def complete(
 
 def _complete(registry: QueryRegistry, effect: Effect, backfill: BackfillResult | None) -> None:
     match effect:
-        case CreateTopic() | StartQuery():
+        case CreateTopic() | RegisterSchema() | StartQuery():
             pass
         case BackfillQuery(query_id):
             if backfill is not None:
@@ -139,6 +144,10 @@ def _complete(registry: QueryRegistry, effect: Effect, backfill: BackfillResult 
             _resume(registry, query_id)
         case DeleteTopic(name, identity):
             orphans.delete_topic(registry.log, name, identity)
+        case DeleteSubjects(topic):
+            if registry.schemas is not None:
+                for side in ("key", "value"):
+                    registry.schemas.delete(f"{topic}-{side}")
         case _:
             assert_never(effect)
 

@@ -15,6 +15,7 @@ from millstream.executor.decode_cache import DecodeCache
 from millstream.functions.function import Catalogue
 from millstream.log.log import Topic, WatchedLog
 from millstream.model.problem import Problem
+from millstream.model.schema_text import Schemas
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
 from millstream.runtime.runtime import Runtime
@@ -66,6 +67,8 @@ class QueryRegistry:
     restoring: Restoring | None
     report: Callable[[str, Sequence[Problem]], None]
     shared: bool
+    schemas: Schemas | None = None
+    """The schema registry; None if there is none."""
     definitions: CatalogSnapshot = field(default_factory=CatalogSnapshot)
     """The catalog and the plans of its queries, replaced as a whole."""
     queries: dict[str, PersistentQuery] = field(default_factory=dict)
@@ -108,7 +111,8 @@ class QueryRegistry:
     @property
     def environment(self) -> Environment:
         """The environment for planning a new statement."""
-        return Environment(self.functions, self.settings, PlannedTopics(self.log), self.shared)
+        topics = PlannedTopics(self.log)
+        return Environment(self.functions, self.settings, topics, self.shared, self.schemas)
 
     @property
     def replay_environment(self) -> Environment:

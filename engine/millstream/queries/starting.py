@@ -259,17 +259,17 @@ def executors(
                 workers=registry.driver.workers,
                 topic_partitions=partial(_width_of_sent, registry),
                 grouping=grouping,
+                schemas=registry.schemas,
             )
             opened.callback(executor.close)
             inputs = tuple(item.topic for item in sub.inputs)
-            outputs = () if out is None else (out,)
             specs.append(
                 ExecutorSpec(
                     executor,
                     inputs,
                     sub.partitions,
                     sub.changelog,
-                    outputs,
+                    () if out is None else (out,),
                     channels_of(sub),
                     holds_results(sub.root),
                     senders_of(sub),

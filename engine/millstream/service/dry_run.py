@@ -13,6 +13,7 @@ from dataclasses import replace
 from millstream.catalog.catalog import Catalog
 from millstream.ddl.change import Definition, plan_change
 from millstream.ddl.environment import ConfiguredStatement
+from millstream.ddl.inference import with_columns
 from millstream.ddl.topics import PlannedTopics
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Session
@@ -81,6 +82,7 @@ class DryRun:
         configured = ConfiguredStatement(
             parsed.statement, parsed.text, parsed.script, self._session.properties, self._number
         )
+        configured = with_columns(configured, self._engine.schemas)
         environment = replace(self._engine.registry.environment, topics=self._topics)
         change = plan_change(configured, self._definitions, environment)
         self._starts_queries |= bool(

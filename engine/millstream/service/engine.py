@@ -34,6 +34,7 @@ from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.scheduler.driver import Driver
 from millstream.scheduler.restoring import Restoring
+from millstream.schemas.embedded import EmbeddedRegistry
 from millstream.state.store import Store
 from millstream.statements.inserting import Inserts
 
@@ -94,6 +95,11 @@ class Engine:
             linger_ms=settings.linger_ms if log.private else 0,
         )
         self.runtime.background = self.driver.workers
+        self.schemas = (
+            None
+            if self.shared
+            else EmbeddedRegistry(log, f"{settings.internal_prefix}schemas", clock)
+        )
         self.registry = self._registry(functions)
         self.cluster = Cluster(self.registry, incarnation, clock)
         self.command_topic = CommandTopic(
@@ -128,6 +134,7 @@ class Engine:
             self.restoring,
             self.processing_log.add,
             self.shared,
+            self.schemas,
         )
 
     def _alive(self) -> frozenset[str]:
@@ -239,6 +246,8 @@ class Engine:
         if self.restoring is not None:
             self.restoring.close()
         self.command_topic.log.close()
+        if self.schemas is not None:
+            self.schemas.close()
         self.writer.close()
         self.log.maintain()
         self.log.close()

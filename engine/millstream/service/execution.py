@@ -15,6 +15,7 @@ from millstream.command_topic import following, issuing
 from millstream.command_topic.commands import database_id
 from millstream.ddl.effects import Change
 from millstream.ddl.environment import ConfiguredStatement
+from millstream.ddl.inference import with_columns
 from millstream.ddl.persistent import has_backfill
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
@@ -23,6 +24,7 @@ from millstream.historical import backfilling
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError
+from millstream.model.schema_text import Schemas
 from millstream.model.settings import EngineSettings
 from millstream.push import pushing
 from millstream.push.printing import print_topic
@@ -124,7 +126,7 @@ def execute_all(
             yield execute_statement(engine, run[0], session)
             continue
         changes = issuing.issue_all(
-            engine.command_topic, [_configured(parsed, session) for parsed in run]
+            engine.command_topic, [_configured(parsed, session, engine.schemas) for parsed in run]
         )
         for parsed in run:
             check_running(engine)
@@ -242,7 +244,8 @@ def _change_catalog(
         ended = control.terminate_push_query(parsed.statement, engine.push_queries)
         if ended is not None:
             return ended
-    return _done(issuing.issue(engine.command_topic, _configured(parsed, session), backfill))
+    configured = _configured(parsed, session, engine.schemas)
+    return _done(issuing.issue(engine.command_topic, configured, backfill))
 
 
 def _check_changeable(queries_file: str) -> None:
@@ -252,8 +255,11 @@ def _check_changeable(queries_file: str) -> None:
         )
 
 
-def _configured(parsed: ParsedStatement, session: Session) -> ConfiguredStatement:
-    return ConfiguredStatement(parsed.statement, parsed.text, parsed.script, session.properties)
+def _configured(
+    parsed: ParsedStatement, session: Session, schemas: Schemas | None
+) -> ConfiguredStatement:
+    given = ConfiguredStatement(parsed.statement, parsed.text, parsed.script, session.properties)
+    return with_columns(given, schemas)
 
 
 def _done(change: Change) -> Done:

@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 
 import pyarrow as pa
 
+from millstream.catalog import wordings as catalog_wordings
 from millstream.catalog.properties import Form, Properties, read_properties
 from millstream.catalog.source import Source
 from millstream.cluster.scatter_gather import pull_schema
@@ -21,6 +22,7 @@ from millstream.formats.decoder import decode_spec
 from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
+from millstream.model.schema_text import Schemas
 from millstream.plan.define import declared_schema
 from millstream.queries.registry import QueryRegistry
 from millstream.queries.statuses import drain
@@ -35,6 +37,7 @@ AssertStatement = s.AssertTopic | s.AssertSchema | s.AssertValues | s.AssertSour
 FAILURE_CODE = "E-ASSERT"
 POLL_MS = 100
 TIMEOUT = "ksql.assert.topic.default.timeout.ms"
+SCHEMA_TIMEOUT = "ksql.assert.schema.default.timeout.ms"
 
 
 def check(
@@ -47,7 +50,11 @@ def check(
             limit = default if timeout is None else timeout.milliseconds
             return _within_time_limit(lambda: _topic(statement, registry), limit)
         case s.AssertSchema():
-            raise wordings.SCHEMAS_WITHOUT_REGISTRY(code="E-NO-REGISTRY")
+            if registry.schemas is None:
+                raise catalog_wordings.REGISTRY_NEEDED(what="ASSERT SCHEMA", code="E-NO-REGISTRY")
+            schemas, default = registry.schemas, int(session.property(SCHEMA_TIMEOUT))
+            limit = default if statement.timeout is None else statement.timeout.milliseconds
+            return _within_time_limit(lambda: _schema(statement, schemas), limit)
         case s.AssertSource():
             return _source(statement, registry)
         case s.AssertValues():
@@ -86,6 +93,17 @@ def _topic(statement: s.AssertTopic, registry: QueryRegistry) -> Done:
         if str(value) != str(actual[name]):
             raise _failed(f"topic {statement.topic} has {name} {actual[name]}, expected {value}")
     return Done(f"Topic {statement.topic} exists")
+
+
+def _schema(statement: s.AssertSchema, schemas: Schemas) -> Done:
+    subject, schema_id = statement.subject, statement.schema_id
+    words = [] if subject is None else [f"subject {subject}"]
+    words += [] if schema_id is None else [f"id {schema_id}"]
+    named = f"a schema of {' and '.join(words)}"
+    found = schemas.has(subject, schema_id)
+    if found is not statement.exists:
+        raise _failed(f"{named} {'exists' if found else 'does not exist'}")
+    return Done(f"{named.capitalize()} {'exists' if found else 'does not exist'}")
 
 
 def _source(statement: s.AssertSource, registry: QueryRegistry) -> Done:
@@ -161,7 +179,9 @@ def _record(
     cursor = registry.store.cursor()
     try:
         with_partition = raw.append_column(PART, pa.array([partition], pa.int32()))
-        decoded = decode(cursor, with_partition, _record_spec(source), source.topic)
+        decoded = decode(
+            cursor, with_partition, _record_spec(source, registry.schemas), source.topic
+        )
     finally:
         cursor.close()
     if decoded.table.num_rows == 0:
@@ -178,8 +198,8 @@ def _failed(reason: str) -> StatementError:
     return wordings.ASSERTION_FAILED(reason=reason, code=FAILURE_CODE)
 
 
-def _record_spec(source: Source) -> DecodeSpec:
+def _record_spec(source: Source, schemas: Schemas | None) -> DecodeSpec:
     """The decode specification for the key and value of a source's records."""
     schema = pull_schema(source)
     columns = tuple(zip(physical_names(schema.names), schema.names, strict=True))
-    return replace(decode_spec(source, columns), is_table=False)
+    return replace(decode_spec(source, columns, schemas), is_table=False)

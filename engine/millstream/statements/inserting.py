@@ -255,7 +255,13 @@ def encode_rows(
     )
     cursor = registry.store.cursor()
     try:
-        spec = EncodeSpec(source.key_format, source.value_format, schema, None)
+        spec = EncodeSpec(
+            source.key_format,
+            source.value_format,
+            schema,
+            schemas=registry.schemas,
+            source=source.name,
+        )
         encoded = encode(cursor, table, spec, source.topic)
         if encoded.problems:
             # The problems of keys come before those of values, whichever their rows are.

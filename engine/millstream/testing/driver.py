@@ -249,7 +249,7 @@ class TopologyTestDriver:
                     found.append(FetchedRecords(topic.name, partition, fetched.records()))
                 if fetched.end:
                     break
-        return output_records(found, source, self._engine.store)
+        return output_records(found, source, self._engine.store, self._engine.schemas)
 
     def output(self, target: str) -> OutputTopic:
         """The topic of a stream or table to read from; it has a position of its own."""

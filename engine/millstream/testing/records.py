@@ -15,6 +15,7 @@ from millstream.catalog.source import Source
 from millstream.formats.codec import OFFSET, WINDOW_BOUNDS, DecodeSpec, decode
 from millstream.model.batch import ARRIVAL, DIFF, PART
 from millstream.model.python_values import python_values
+from millstream.model.schema_text import Schemas
 from millstream.state.store import Store
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -79,19 +80,19 @@ def raw_headers(headers: GivenHeaders) -> RawHeaders | None:
 
 
 def output_records(
-    fetched: Iterable[FetchedRecords], source: Source | None, store: Store
+    fetched: Iterable[FetchedRecords], source: Source | None, store: Store, schemas: Schemas | None
 ) -> list[OutputRecord]:
     """The records in the order in which the records arrived that caused them, those of each
     partition in their order. `source`: what reads the topic, if anything does."""
-    partitions = [_numbered(each, source, store) for each in fetched]
+    partitions = [_numbered(each, source, store, schemas) for each in fetched]
     return [record for _, record in merge(*partitions, key=lambda pair: pair[0])]
 
 
 def _numbered(
-    fetched: FetchedRecords, source: Source | None, store: Store
+    fetched: FetchedRecords, source: Source | None, store: Store, schemas: Schemas | None
 ) -> Iterable[tuple[int, OutputRecord]]:
     batch = fetched.batch
-    records = _bare(fetched) if source is None else _decoded(fetched, source, store)
+    records = _bare(fetched) if source is None else _decoded(fetched, source, store, schemas)
     arrivals = batch[ARRIVAL].to_pylist() if ARRIVAL in batch.column_names else [0] * len(batch)
     return zip(arrivals, records, strict=True)
 
@@ -115,11 +116,14 @@ def _bare(fetched: FetchedRecords, errors: dict[int, str] | None = None) -> list
     ]
 
 
-def _decoded(fetched: FetchedRecords, source: Source, store: Store) -> Iterator[OutputRecord]:
+def _decoded(
+    fetched: FetchedRecords, source: Source, store: Store, schemas: Schemas | None
+) -> Iterator[OutputRecord]:
     key, columns = source.schema.key, (*source.schema.key, *source.schema.value)
     bounds = WINDOW_BOUNDS if source.window is not None else ()
     picked = tuple((str(n), name) for n, name in enumerate((*(c.name for c in columns), *bounds)))
-    spec = DecodeSpec(source.key_format, source.value_format, source.schema, picked, source.window)
+    form = (source.key_format, source.value_format)
+    spec = DecodeSpec(*form, source.schema, picked, source.window, schemas=schemas)
     partition = np.full(len(fetched.batch), fetched.partition, np.int32)
     raw = fetched.batch.append_column(PART, pa.array(partition))
     cursor = store.cursor()

@@ -33,11 +33,6 @@ ROWS = (
         {"source": "a b"},
     ),
     Refused(
-        "CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='orders', «VALUE_FORMAT='AVRO'»);",
-        "catalog.REGISTRY_NEEDED",
-        {"name": "AVRO"},
-    ),
-    Refused(
         (
             "CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='orders', "
             "VALUE_FORMAT='DELIMITED', «WRAP_SINGLE_VALUE=true»);"

@@ -6,6 +6,39 @@ from tests.refusals.table.row import Refused, without
 
 ROWS = (
     Refused(
+        "CREATE STREAM x WITH («KAFKA_TOPIC='orders'», VALUE_FORMAT='AVRO', PARTITIONS=1);",
+        "ddl.SCHEMA_MISSING",
+        {"side": "values", "topic": "orders", "subject": "orders-value"},
+    ),
+    Refused(
+        "CREATE STREAM x WITH («KAFKA_TOPIC='numbers'», VALUE_FORMAT='PROTOBUF');",
+        "ddl.SCHEMA_OF_OTHER_FORMAT",
+        {"side": "values", "topic": "numbers", "kind": "AVRO", "format": "PROTOBUF"},
+    ),
+    Refused(
+        "CREATE STREAM x WITH («KAFKA_TOPIC='wrong'», VALUE_FORMAT='AVRO');",
+        "ddl.SCHEMA_UNREADABLE",
+        {"side": "values", "topic": "wrong", "reason": "there is no type nothing"},
+    ),
+    Refused(
+        "CREATE STREAM x WITH («KAFKA_TOPIC='nulls'», VALUE_FORMAT='AVRO');",
+        "ddl.SCHEMA_WITHOUT_COLUMNS",
+        {"side": "values", "topic": "nulls"},
+    ),
+    Refused(
+        "CREATE STREAM x WITH («KAFKA_TOPIC='numbers'», VALUE_FORMAT='AVRO');",
+        "ddl.SCHEMA_NOT_WRAPPED",
+        {"side": "values", "topic": "numbers", "type": "INTEGER"},
+    ),
+    Refused(
+        (
+            "CREATE STREAM x WITH (VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=4) AS "
+            "SELECT k, «v» FROM heads;"
+        ),
+        "ddl.SCHEMA_OF_OTHER_COLUMNS",
+        {"side": "value", "columns": "[`V` INTEGER]", "schema": "[`V` STRING]"},
+    ),
+    Refused(
         "CREATE OR REPLACE STREAM «heads» AS SELECT * FROM orders;",
         "ddl.REPLACED_WITHOUT_QUERY",
         {"noun": "stream", "existing": "HEADS"},

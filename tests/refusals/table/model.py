@@ -6,6 +6,11 @@ from tests.refusals.table.row import Refused
 
 ROWS = (
     Refused(
+        "CREATE STREAM x (`1a` INT) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='AVRO');",
+        "model.SCHEMA_NOT_OF_FORMAT",
+        {"format": "Avro", "reason": "Illegal initial character: 1a"},
+    ),
+    Refused(
         "CREATE STREAM x WITH («BACKFILL='moon'») AS SELECT * FROM orders;",
         "model.INVALID_PROPERTY",
         {"property": "BACKFILL", "reason": "'moon' is not one of duckdb, spark."},

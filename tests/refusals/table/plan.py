@@ -165,11 +165,6 @@ ROWS = (
         {"part": "VALUE"},
     ),
     Refused(
-        "CREATE STREAM x WITH (KAFKA_TOPIC='orders', «VALUE_FORMAT='AVRO'», PARTITIONS=1);",
-        "plan.COLUMNS_FROM_REGISTRY",
-        {"value_format": "AVRO"},
-    ),
-    Refused(
         (
             "CREATE SOURCE TABLE x (a INT PRIMARY KEY, b INT) WITH (KAFKA_TOPIC='orders', "
             "VALUE_FORMAT='JSON', «WINDOW_TYPE='SESSION'»);"

@@ -113,8 +113,8 @@ ROWS = (
     ),
     Refused(
         "ASSERT SCHEMA SUBJECT 's' TIMEOUT 0 SECONDS;",
-        "statements.SCHEMAS_WITHOUT_REGISTRY",
-        {},
+        "statements.ASSERTION_FAILED",
+        {"reason": "a schema of subject s does not exist"},
     ),
     Refused(
         "SHOW CONNECTORS;",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -23,12 +24,14 @@ from millstream.catalog.formats import (
 )
 from millstream.catalog.properties import DEFAULT_KEY_FORMAT, known_format
 from millstream.formats.codec import read_payload, write_payload
-from millstream.formats.payload import Layout
+from millstream.formats.payload import Layout, Registration
 from millstream.formats.validate import supports_type
+from millstream.log.embedded import EmbeddedLog
 from millstream.model.errors import StatementError
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import Column
 from millstream.model.types import BIGINT, STRING, Array
+from millstream.schemas.embedded import EmbeddedRegistry
 from millstream_cli.prompt.completion import FORMATS
 from tests.docs import formats
 
@@ -37,6 +40,7 @@ NAME = re.compile(rf"\b({'|'.join(sorted(CAPABILITIES, key=len, reverse=True))})
 MAY_NAME = {
     "engine/millstream/catalog/formats.py": "the table",
     "engine/millstream/formats/codec.py": "calls the code of each format",
+    "engine/millstream/formats/schema_formats.py": "what formats of the registry do with schemas",
     "engine/millstream/operators/foreign_key.py": "orders keys as the bytes of each format do",
     "engine/millstream/model/properties.py": "the default of a property",
     "engine/millstream/statements/local_file.py": "kinds of files",
@@ -90,14 +94,18 @@ def test_each_exception_is_needed(path: str) -> None:
 def test_the_code_reads_and_writes_what_the_table_says_is_usable(name: str) -> None:
     con, nothing = duckdb.connect(), pa.array([None], pa.binary())
     layout = Layout((Column("A", STRING),), (0,))
-    if name in USABLE:
-        assert read_payload(con, nothing, layout, name).columns[0].to_pylist() == [None]
-        assert len(write_payload(con, [pa.array(["x"])], layout, name, 1).payload) == 1
-        return
-    with pytest.raises(StatementError, match=f"Unknown format: {name}"):
-        read_payload(con, nothing, layout, name)
-    with pytest.raises(StatementError, match=f"Unknown format: {name}"):
-        write_payload(con, [pa.array(["x"])], layout, name, 1)
+    if name in INFERRING:
+        registration = Registration(registry(), "t-value", "S", is_key=False)
+        layout = replace(layout, registration=registration)
+    assert read_payload(con, nothing, layout, name).columns[0].to_pylist() == [None]
+    written = write_payload(con, [pa.array(["x"])], layout, name, 1).payload
+    assert len(written) == 1
+    if name in INFERRING:
+        assert read_payload(con, written, layout, name).columns[0].to_pylist() == ["x"]
+
+
+def registry() -> EmbeddedRegistry:
+    return EmbeddedRegistry(EmbeddedLog.open(":memory:"), "schemas", lambda: 0)
 
 
 def test_an_unknown_format_is_answered_with_the_usable_ones() -> None:
@@ -106,7 +114,8 @@ def test_an_unknown_format_is_answered_with_the_usable_ones() -> None:
     with pytest.raises(StatementError) as caught:
         known_format("foo")
     assert str(caught.value) == (
-        "Unknown format: FOO\nThe formats are DELIMITED, JSON, KAFKA, MSGPACK, NONE, PROTOBUF_NOSR."
+        "Unknown format: FOO\nThe formats are AVRO, DELIMITED, JSON, JSON_SR, KAFKA, MSGPACK, NONE,"
+        " PROTOBUF, PROTOBUF_NOSR."
     )
 
 
@@ -119,7 +128,7 @@ def test_formats_that_the_engine_chooses() -> None:
     (default,) = (item.default for item in PROPERTIES if item.name == DEFAULT_KEY_FORMAT)
     assert default == DEFAULT_KEY
     assert {ONE_COLUMN.name, ANY_COLUMNS.name, NO_COLUMNS.name, DEFAULT_KEY} <= set(USABLE)
-    assert not INFERRING & set(USABLE)
+    assert set(USABLE) > INFERRING
     assert not CAPABILITIES[NO_COLUMNS.name].keys
     for types in [(STRING,), (BIGINT,), (Array(STRING),), (STRING, STRING)]:
         chosen = internal_format(types)

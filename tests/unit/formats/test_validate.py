@@ -32,7 +32,6 @@ KAFKA, JSON, DELIMITED, NONE = (Format(n) for n in ("KAFKA", "JSON", "DELIMITED"
         (schema(STRING, STRING, STRING), KAFKA, Format("JSON", True), "only valid for single-fiel"),
         (schema(None, STRING), NONE, Format("KAFKA", True), "'WRAP_SINGLE_VALUE' set to 'true'"),
         (schema(None, STRING), NONE, Format("JSON", None, {"delimiter": "|"}), "configs: [delim"),
-        (schema(None, STRING), NONE, Format("AVRO"), "Schema Registry"),
         (
             schema(None, STRING),
             NONE,

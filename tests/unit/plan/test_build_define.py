@@ -66,14 +66,6 @@ def test_custom_types_are_expanded() -> None:
          "Tables require a PRIMARY KEY"),
         ("STREAM s (v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', WINDOW_TYPE='SESSION')",
          "Windowed sources require a key column."),
-        ("STREAM s (v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', KEY_SCHEMA_ID=1)",
-         "KEY_FORMAT should support schema inference when KEY_SCHEMA_ID is provided. Current "
-         "format is JSON."),
-        ("STREAM s WITH (KAFKA_TOPIC='s', FORMAT='JSON', VALUE_SCHEMA_ID=1)",
-         "VALUE_FORMAT should support schema inference when VALUE_SCHEMA_ID is provided. Current "
-         "format is JSON."),
-        ("STREAM s (v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=1)",
-         "Table elements and VALUE_SCHEMA_ID cannot both exist for create statement."),
         ("TABLE t (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON',"
          " RETENTION_MS=1000)", "RETENTION_MS. Non-windowed tables do not support retention."),
         ("STREAM s (v INT, v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON')", "Duplicate column names"),

@@ -1,0 +1,1 @@
+"""Schema registries: the one within a database, and the clients of others."""

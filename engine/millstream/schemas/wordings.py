@@ -1,0 +1,12 @@
+"""The wording of refusals of schema registries: one template for each condition."""
+
+from __future__ import annotations
+
+from millstream.model.refusals import Template, templates_in
+
+ID_TAKEN = Template("Another schema has the id {id}")
+REFERENCE_MISSING = Template(
+    "The schema refers to version {version} of {subject}, which does not exist"
+)
+TEMPLATES = templates_in(globals())
+"""All templates by name."""

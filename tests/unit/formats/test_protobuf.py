@@ -1,0 +1,216 @@
+"""Protobuf's language and encoding, compared with protoc and Google's library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf import message_factory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.formats.proto_read import message_reader
+from millstream.formats.proto_schema import parse_proto
+from millstream.formats.proto_types import message_of, proto_text, sql_type_of
+from millstream.formats.proto_write import message_writer
+from millstream.formats.protobuf import protobuf_type, read_values, write_values
+from millstream.formats.registered import prefix_of
+from millstream.formats.registered_rows import Schema
+from millstream.formats.schema_error import SchemaError
+from millstream.model.errors import RecordError
+from millstream.model.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Field,
+    Map,
+    Struct,
+)
+from tests.conformance.messages import messages_of
+
+SCALARS = """
+syntax = "proto3"; package shop;
+message All {
+  double a = 1; float b = 2; int32 c = 3; int64 d = 4; uint32 e = 5; uint64 f = 6;
+  sint32 g = 7; sint64 h = 8; fixed32 i = 9; fixed64 j = 10; sfixed32 k = 11; sfixed64 l = 12;
+  bool m = 13; string n = 14; bytes o = 15; Suit p = 16;
+  repeated sint32 q = 17; repeated double r = 18; repeated string s = 19; repeated Suit t = 20;
+  map<string, int64> u = 21; map<int32, Inner> v = 22; Inner w = 23; optional int32 x = 24;
+  oneof choice { int32 y = 25; Inner z = 26; }
+  repeated fixed32 aa = 27 [packed = false];
+  enum Suit { SPADES = 0; HEARTS = 1; CLUBS = -3; }
+  message Inner { string text = 1; repeated Inner within = 2; }
+}
+"""
+I32, I64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+U32, U63 = st.integers(0, 2**32 - 1), st.integers(0, 2**63 - 1)
+FLOATS, TEXTS = st.floats(allow_nan=False), st.text(st.characters(codec="utf-8"), max_size=4)
+SUITS = st.sampled_from([0, 1, -3])
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "a": FLOATS, "b": st.floats(width=32, allow_nan=False), "c": I32, "d": I64, "e": U32, "f": U63,
+    "g": I32, "h": I64, "i": U32, "j": U63, "k": I32, "l": I64,
+    "m": st.booleans(), "n": TEXTS, "o": st.binary(max_size=4), "p": SUITS,
+    "q": st.lists(I32, max_size=3), "r": st.lists(FLOATS, max_size=3),
+    "s": st.lists(TEXTS, max_size=3), "t": st.lists(SUITS, max_size=3),
+    "x": I32, "y": I32, "aa": st.lists(U32, max_size=3),
+}  # fmt: skip
+NAMES = {0: "SPADES", 1: "HEARTS", -3: "CLUBS"}
+(ALL,) = messages_of(SCALARS, ())
+
+
+def message(values: dict[str, Any], entries: dict[str, int], texts: dict[int, str]) -> Any:
+    made = message_factory.GetMessageClass(ALL)(**values)
+    made.u.update(entries)
+    for key, text in texts.items():
+        made.v[key].text = text
+    return made
+
+
+def expected(values: dict[str, Any], entries: dict[str, int], texts: dict[int, str]) -> Any:
+    zeros = dict.fromkeys("abcdefghijkl", 0) | {"m": False, "n": "", "o": b"", "p": "SPADES"}
+    found: dict[str, Any] = zeros | {"q": [], "r": [], "s": [], "t": [], "x": None, "y": None}
+    found |= {"aa": [], "w": None, "z": None} | values
+    if "p" in values:
+        found["p"] = NAMES[values["p"]]
+    found["t"] = [NAMES[each] for each in found["t"]]
+    found["u"] = sorted(entries.items())
+    found["v"] = sorted((str(key), {"text": text}) for key, text in texts.items())
+    return found
+
+
+DRAWN = (
+    st.fixed_dictionaries({}, optional=VALUES),
+    st.dictionaries(TEXTS, I64, max_size=3),
+    st.dictionaries(I32, TEXTS, max_size=3),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(*DRAWN)
+def test_what_google_writes_is_read(
+    values: dict[str, Any], entries: dict[str, int], texts: dict[int, str]
+) -> None:
+    file = parse_proto(SCALARS)
+    found = message_reader(file.messages[0])(message(values, entries, texts).SerializeToString())
+    found["u"], found["v"] = sorted(found["u"]), sorted(found["v"], key=lambda pair: pair[0])
+    assert found == expected(values, entries, texts)
+
+
+@settings(max_examples=300, deadline=None)
+@given(DRAWN[0])
+def test_google_reads_what_is_written(values: dict[str, Any]) -> None:
+    file = parse_proto(SCALARS)
+    kind = sql_type_of(file.messages[0])
+    assert isinstance(kind, Struct)
+    columns = [(f.name, f.type) for f in kind.fields if f.name in values]
+    given_values = {
+        name: NAMES[each] if name == "p" else [NAMES[n] for n in each] if name == "t" else each
+        for name, each in values.items()
+    }
+    content = message_writer(file.messages[0], columns)([given_values[n] for n, _ in columns])
+    assert message_factory.GetMessageClass(ALL).FromString(content) == message(values, {}, {})
+
+
+COLUMNS = (
+    ("B", BOOLEAN),
+    ("I", INTEGER),
+    ("L", BIGINT),
+    ("D", DOUBLE),
+    ("N", Decimal(6, 2)),
+    ("S", STRING),
+    ("Y", BYTES),
+    ("DAY", DATE),
+    ("T", TIME),
+    ("AT_", TIMESTAMP),
+    ("A", Array(STRING)),
+    ("M", Map(STRING, INTEGER)),
+    ("R", Struct((Field("X", INTEGER), Field("IN", Struct((Field("Z", Array(DOUBLE)),)))))),
+)
+
+
+@pytest.mark.parametrize("nulls", ["", "OPTIONAL", "WRAPPER"])
+def test_the_schema_of_columns_is_read_as_them(nulls: str) -> None:
+    made = message_of(COLUMNS, "my.space.Root", {"nullableRepresentation": nulls})
+    text = proto_text(made)
+    (read,) = parse_proto(text).messages
+    assert sql_type_of(read) == Struct(tuple(Field(*column) for column in COLUMNS))
+    (known,) = messages_of(text, ())
+    assert known.full_name == "my.space.Root"
+    assert [field.number for field in known.fields] == list(range(1, len(COLUMNS) + 1))
+    zero = {None} if nulls else {False, "", b""}
+    found = message_reader(read)(b"")
+    assert {found[name] for name in ("B", "I", "L", "D", "S", "Y")} == zero
+
+
+def test_the_message_that_a_payload_is() -> None:
+    text = 'syntax = "proto3"; message A { int32 x = 1; message C { string z = 1; } }'
+    text += " message B { string x = 1; }"
+    columns = (("X", STRING),)
+    chosen = Schema("PROTOBUF", text, chosen="B")
+    out = bytearray(prefix_of(7))
+    write_values(chosen, columns, True)(["t"], out)
+    assert bytes(out[5:7]) == b"\2\2", "one number leads there: the second message"
+    read = read_values(Schema("PROTOBUF", text), columns, True)
+    assert read(bytes(out)) == ["t"]
+    first = bytearray(prefix_of(7))
+    write_values(Schema("PROTOBUF", text), (("X", INTEGER),), True)([5], first)
+    assert first[5] == 0
+    assert read(bytes(first)) == ["5"], "as text, because the column is one"
+    assert protobuf_type(Schema("PROTOBUF", text, chosen="A.C")) == Struct((Field("z", STRING),))
+    for broken in (b"", b"\2", b"\2\x10\0", b"\4\0", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"):
+        with pytest.raises(RecordError):
+            read(prefix_of(7) + broken)
+
+
+def test_imports_are_resolved_by_names_and_spaces() -> None:
+    other = 'syntax = "proto3"; package a.b; message Event { int64 at = 1; }'
+    text = 'syntax = "proto3"; package a; import "event.proto"; message M { b.Event e = 1; }'
+    (made,) = parse_proto(text, [("event.proto", other)]).messages
+    assert sql_type_of(made) == Struct((Field("e", Struct((Field("at", BIGINT),))),))
+    with pytest.raises(SchemaError, match=r"no message or enum b\.Event"):
+        parse_proto(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("message {", "line 1, column 9 of the schema"),
+        ('syntax = "proto3";', "has no message"),
+        ('syntax = "proto3"; message M { Nothing x = 1; }', "no message or enum Nothing"),
+        ("x" * 2_000_000, "more than"),
+        ('syntax = "proto3"; ' + "message M {" * 5_000 + "}" * 5_000, r"nested|language"),
+    ],
+)
+def test_texts_that_are_no_schemas(text: str, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        parse_proto(text)
+
+
+@pytest.mark.parametrize(
+    "kind", [Array(Array(INTEGER)), Map(STRING, Array(INTEGER)), Array(Map(STRING, INTEGER))]
+)
+def test_what_protobuf_cannot_have(kind: Any) -> None:
+    with pytest.raises(SchemaError):
+        message_of([("V", kind)], "M", {})
+
+
+@settings(max_examples=300, deadline=None)
+@given(DRAWN[0], st.data())
+def test_broken_bytes_are_no_crash(values: dict[str, Any], data: st.DataObject) -> None:
+    content = bytearray(message(values, {}, {}).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        if content:
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    read = message_reader(parse_proto(SCALARS).messages[0])
+    try:
+        read(bytes(content))
+    except RecordError as error:
+        assert error.message
