@@ -100,6 +100,8 @@ class EncodeSpec:
     schemas: Schemas | None = field(default=None, compare=False)
     source: str = ""
     """The name of the stream or table that is written."""
+    inserting: bool = False
+    """Whether the rows are those of a client; see `Registration`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ def encode(
     problems: list[Problem] = []
     for role, format_ in ((Role.KEY, spec.key_format), (Role.VALUE, spec.value_format)):
         layout = _layout(spec.schema, role, format_, set(), spec.window)
-        layout = _registered(layout, role, format_, spec.schemas, topic, spec.source)
+        layout = _registered(layout, role, format_, spec.schemas, topic, spec)
         columns = [one_array(table[names[column]]) for column in layout.columns]
         side = write_payload(con, columns, layout, format_.name, table.num_rows)
         written[role] = side.payload
@@ -330,13 +332,15 @@ def _registered(
     format_: Format,
     schemas: Schemas | None,
     topic: str,
-    source: str = "",
+    writing: EncodeSpec | None = None,
 ) -> Layout:
     """The layout with the registry, if its format has schemas there."""
     if format_.name not in SCHEMA_FORMATS or schemas is None:
         return layout
+    source, inserting = ("", False) if writing is None else (writing.source, writing.inserting)
     subject = subject_of(topic, _SIDES[role])
-    return replace(layout, registration=Registration(schemas, subject, source, role is Role.KEY))
+    registration = Registration(schemas, subject, source, role is Role.KEY, inserting)
+    return replace(layout, registration=registration)
 
 
 def _row_times(

@@ -23,12 +23,14 @@ Bytes: TypeAlias = pa.BinaryArray
 @dataclass(frozen=True, slots=True)
 class Registration:
     """Where the schemas of one side of records are: `subject` has those that are written for the
-    stream or table `source`."""
+    stream or table `source`. `inserting`: rows of a client, which are written by the newest schema
+    that there is, instead of one that is made from the columns."""
 
     schemas: Schemas
     subject: str
     source: str
     is_key: bool
+    inserting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,9 @@ def _written(name: str, layout: Layout, registration: Registration) -> tuple[int
     given = layout.properties.get(SCHEMA_ID)
     if given is not None:
         return int(given), with_imports(schemas, schemas.by_id(int(given)), chosen)
+    latest = schemas.latest(registration.subject) if registration.inserting else None
+    if latest is not None and latest.schema.kind == SCHEMA_FORMATS[name].kind:
+        return latest.id, with_imports(schemas, latest.schema, chosen)
     text = schema_text(
         name,
         columns_of(layout),

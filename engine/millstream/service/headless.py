@@ -6,6 +6,8 @@ executes the others. So the only permitted change of the file is to append state
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millstream.command_topic.entries import Command
 from millstream.model.errors import ConflictError
 from millstream.query.session import Session
@@ -63,7 +65,7 @@ def _remaining(
             return statements[index:]
         if done == len(commands):
             return statements[index:]
-        if parsed.text == commands[done].text:
+        if _is_of(parsed, commands[done]):
             done += 1
         elif not (
             getattr(parsed.statement, "if_not_exists", False)
@@ -73,6 +75,22 @@ def _remaining(
     if done < len(commands):
         raise _changed(path, commands[done], "nothing")
     return []
+
+
+def _is_of(parsed: ParsedStatement, command: Command) -> bool:
+    """Whether a command is that of a statement of the file. That of a CREATE also has the columns
+    that came from the schema registry."""
+    if parsed.text == command.text:
+        return True
+    own = parsed.statement
+    if not isinstance(own, s.CreateSource):
+        return False
+    (other,) = (each.statement for each in parse_text(command.text))
+    return (
+        isinstance(other, s.CreateSource)
+        and set(own.elements) < set(other.elements)
+        and replace(other, elements=own.elements) == own
+    )
 
 
 def _changed(path: str, command: Command, text: str) -> ConflictError:

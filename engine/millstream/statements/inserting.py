@@ -261,6 +261,7 @@ def encode_rows(
             schema,
             schemas=registry.schemas,
             source=source.name,
+            inserting=True,
         )
         encoded = encode(cursor, table, spec, source.topic)
         if encoded.problems:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
 from decimal import Decimal
@@ -11,7 +12,13 @@ from typing import Any
 import pytest
 
 import millstream
-from millstream import Database, EngineSettings, StatementError, UnavailableError
+from millstream import (
+    Database,
+    EngineSettings,
+    MillstreamError,
+    StatementError,
+    UnavailableError,
+)
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
@@ -222,3 +229,44 @@ def test_columns_are_part_of_the_statement(tmp_path: Path) -> None:
         shown = {name: str(source.schema) for name, source in db.engine.catalog.sources.items()}
         assert (shown["S"], shown["BOTH"]) == ("`A` INTEGER", "`A` INTEGER, `B` STRING")
         assert shown["ONE"] == "`a` INTEGER", "the names of a schema that is chosen are kept"
+
+
+def test_rows_are_inserted_by_the_newest_schema_that_there_is() -> None:
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": "string", "default": "none"},
+    ]
+    text = json.dumps({"type": "record", "name": "theirs", "fields": fields})
+    with opened() as db:
+        assert db.engine.schemas is not None
+        theirs = db.engine.schemas.register("s-value", SchemaText("AVRO", text))
+        db.execute(
+            "CREATE STREAM s (id BIGINT) WITH (KAFKA_TOPIC='s', PARTITIONS=1,"
+            " VALUE_FORMAT='AVRO');"
+            "CREATE STREAM wrong (id STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO');"
+        )
+        db.insert("s", [(1,), (2,)])
+        db.execute("INSERT INTO s VALUES (3);")
+        with pytest.raises(StatementError, match="Schema 1 does not have the columns"):
+            db.insert("wrong", [("x",)])
+        assert db.engine.schemas.versions("s-value") == (theirs,)
+        db.execute("CREATE STREAM all_ WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO');")
+        assert rows(db, "SELECT * FROM all_") == [(n, "none") for n in (1, 2, 3)]
+
+
+def test_a_file_of_statements_finds_the_columns_again(tmp_path: Path) -> None:
+    path, file = str(tmp_path / "m.db"), tmp_path / "queries.sql"
+    file.write_text(
+        "CREATE STREAM s WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='AVRO');\n"
+        "CREATE STREAM t AS SELECT * FROM s;\n"
+    )
+    text = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}'
+    with opened(path) as db:
+        assert db.engine.schemas is not None
+        db.engine.schemas.register("s-value", SchemaText("AVRO", text))
+    for _ in range(2):
+        with millstream.connect(path, queries_file=str(file)) as db:
+            assert str(db.engine.catalog.sources["T"].schema) == "`A` INTEGER"
+    file.write_text(file.read_text().replace("STREAM s WITH", "STREAM s (b INT) WITH"))
+    with pytest.raises(MillstreamError, match="queries file"):
+        millstream.connect(path, queries_file=str(file)).close()
