@@ -166,7 +166,7 @@ def _make_topics(
         counts.setdefault(record["topic"], partitions)
     sinks = {sink.name for sink in statements if isinstance(sink, s.CreateAs)}
     read = {record["topic"] for record in case.inputs}
-    if case.raw["needs_registry"]:
+    if case.raw.get("needs_registry"):
         registered.register_schemas(case, statements, engine)
     for name, count in counts.items():
         if (name in sinks and name not in read) or engine.log.topic(name) is not None:

@@ -17,6 +17,7 @@ from millstream.formats.proto_types import (
     ProtoField,
     ProtoType,
     Scalar,
+    Unrepeatable,
     Within,
     Wrapper,
     sql_type_of,
@@ -132,8 +133,14 @@ def _value(kind: ProtoType) -> Value:
         case Message():
             read = message_reader(kind)
             return lambda given: read(_as_bytes(given))
+        case Unrepeatable(of):
+            return lambda _: _unrepeatable(of)
         case MapOf() | Within():
             raise RecordError("the message has a field that no column can have")
+
+
+def _unrepeatable(of: SqlType) -> Any:
+    raise RecordError(f"Protobuf cannot repeat a field of type {of}")
 
 
 def _named(names: Mapping[int, str], given: Wire) -> str:

@@ -84,6 +84,14 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
+class Unrepeatable:
+    """A list or map within another one, which no field can have: only that there is none is
+    written."""
+
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
 class ProtoField:
     """A field of a message."""
 
@@ -101,7 +109,7 @@ class Message:
     fields: tuple[ProtoField, ...]
 
 
-ProtoType = Scalar | Enumerated | Wrapper | Known | MapOf | Message | Within
+ProtoType = Scalar | Enumerated | Wrapper | Known | MapOf | Message | Within | Unrepeatable
 SCALARS: Mapping[str, SqlType] = {
     "double": DOUBLE,
     "float": DOUBLE,
@@ -142,7 +150,7 @@ def sql_type_of(kind: ProtoType, label: Label = Label.SINGULAR) -> SqlType | Non
             return SCALARS[name]
         case Enumerated():
             return STRING
-        case Known(known):
+        case Known(known) | Unrepeatable(known):
             return known
         case MapOf(_, value):
             member = sql_type_of(value)
@@ -178,14 +186,14 @@ def _of_column(kind: SqlType, space: str, nulls: str, count: list[int]) -> tuple
     match kind:
         case Array(element):
             if isinstance(element, Array | Map):
-                raise SchemaError(f"Protobuf cannot repeat a field of type {element}")
+                return Unrepeatable(element), Label.REPEATED
             return _of_type(element, space, nulls, count), Label.REPEATED
         case Map(key, member):
             of = _of_type(key, space, "", count)
             if not isinstance(of, Scalar):
                 raise SchemaError(f"Protobuf has no maps with keys of type {key}")
             if isinstance(member, Array | Map):
-                raise SchemaError(f"Protobuf has no maps with values of type {member}")
+                return MapOf(of, Unrepeatable(member)), Label.SINGULAR
             return MapOf(of, _of_type(member, space, nulls, count)), Label.SINGULAR
     made = _of_type(kind, space, nulls, count)
     if isinstance(made, Scalar):
@@ -282,4 +290,6 @@ def _named(kind: ProtoType, imports: set[str]) -> str:
             return f"map<{key.name}, {_named(value, imports)}>"
         case Message(name):
             return name.rpartition(".")[2]
+        case Unrepeatable(of):
+            raise SchemaError(f"Protobuf cannot repeat a field of type {of}")
     raise SchemaError(f"{kind} is no type of columns")

@@ -17,6 +17,7 @@ from millstream.formats.proto_types import (
     ProtoField,
     ProtoType,
     Scalar,
+    Unrepeatable,
     Wrapper,
     sql_type_of,
 )
@@ -133,9 +134,18 @@ def _content(field: ProtoField, of: ProtoType, kind: SqlType) -> Write:
             return _decimal(wanted, field.name)
         case Known(known), _ if known == kind:
             return _time(kind)
+        case Unrepeatable(wanted), _ if wanted == kind:
+            return _unrepeatable(wanted)
         case Wrapper(inner), _:
             return _single(ProtoField(1, field.name, inner), inner, kind)
     raise _unfit(field, kind)
+
+
+def _unrepeatable(of: SqlType) -> Write:
+    def write(value: Any) -> bytes:
+        raise RecordError(f"Protobuf cannot repeat a field of type {of}")
+
+    return write
 
 
 def _map(field: ProtoField, of: MapOf, key: SqlType, member: SqlType) -> Write:

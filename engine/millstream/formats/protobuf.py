@@ -46,7 +46,6 @@ from millstream.formats.registered_rows import (
     columns_of,
 )
 from millstream.formats.schema_error import SchemaError
-from millstream.model import refusals
 from millstream.model.errors import RecordError
 from millstream.model.python_values import counted
 from millstream.model.types import SqlType
@@ -59,18 +58,25 @@ def read_protobuf(payload: Bytes, layout: Layout) -> Read:
     """Read the wanted columns of each message of PROTOBUF_NOSR."""
     if not layout.columns:
         return nothing_read(layout, len(payload))
-    nulls = layout.properties.get(NULLS, "")
-    read = _reader(_of_columns(columns_of(layout), nulls), columns_of(layout))
-    return read_one_by_one(payload.to_pylist(), layout, read)
+    columns, nulls = columns_of(layout), layout.properties.get(NULLS, "")
+
+    def values(content: bytes) -> Sequence[Any]:
+        return _reader(_of_columns(columns, nulls), columns)(content)
+
+    return read_one_by_one(payload.to_pylist(), layout, values)
 
 
 def write_protobuf(columns: list[pa.Array], layout: Layout) -> Written:
     """Write each row as a message of PROTOBUF_NOSR; NULL inside an array or map cannot be
     written."""
     nulls = layout.properties.get(NULLS, "")
-    write = message_writer(_of_columns(columns_of(layout), nulls), columns_of(layout))
     rows: list[bytes | None] = []
-    bad = {}
+    bad: dict[int, str] = {}
+    try:
+        write = message_writer(_of_columns(columns_of(layout), nulls), columns_of(layout))
+    except RecordError as error:
+        count = len(columns[0])
+        return Written(pa.nulls(count, pa.binary()), dict.fromkeys(range(count), error.message))
     # Python has dates for the years 1 to 9999 only.
     given = (counted(column).to_pylist() for column in columns)
     for row, values in enumerate(zip(*given, strict=True)):
@@ -87,7 +93,7 @@ def _of_columns(columns: Columns, nulls: str) -> Message:
     try:
         return message_of(columns, DEFAULT_NAME, {NULLS: nulls})
     except SchemaError as error:
-        raise refusals.SCHEMA_NOT_OF_FORMAT(format="Protobuf", reason=error) from error
+        raise RecordError(str(error)) from error
 
 
 @lru_cache(maxsize=1_000)

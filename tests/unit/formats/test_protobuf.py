@@ -198,8 +198,13 @@ def test_texts_that_are_no_schemas(text: str, reason: str) -> None:
     "kind", [Array(Array(INTEGER)), Map(STRING, Array(INTEGER)), Array(Map(STRING, INTEGER))]
 )
 def test_what_protobuf_cannot_have(kind: Any) -> None:
-    with pytest.raises(SchemaError):
-        message_of([("V", kind)], "M", {})
+    made = message_of([("V", kind)], "M", {})
+    with pytest.raises(SchemaError, match="cannot repeat"):
+        proto_text(made)
+    write = message_writer(made, [("V", kind)])
+    assert write([[]]) == write([None]) == b"", "there is nothing to repeat"
+    with pytest.raises(RecordError, match="cannot repeat"):
+        write([[("k", [1])] if isinstance(kind, Map) else [[1]]])
 
 
 @settings(max_examples=300, deadline=None)
