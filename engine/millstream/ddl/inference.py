@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 from millstream.catalog import wordings as catalog_wordings
 from millstream.catalog.formats import DEFAULT_KEY, INFERRING
@@ -73,14 +72,16 @@ def check_given_schemas(source: Source, schemas: Schemas) -> None:
             continue
         side = _Side(role, source.topic, form.name, form.properties, form.wrap)
         own = source.schema.key if role is Role.KEY else source.schema.value
-        wrapped = is_wrapped(form, role, len(own))
-        has = _columns(_type_of(side, schemas), side) if wrapped or len(own) != 1 else None
-        if has is None:
-            has = [(own[0].name, _type_of(side, schemas))]
+        kind = _type_of(side, schemas)
+        if is_wrapped(form, role, len(own)):
+            has = _fields(kind, side)
+        else:
+            # What is not in a record has no name there.
+            has = [(column.name, kind) for column in own]
         wrong = [
             column
-            for column, found in zip_longest(own, has[: len(own)])
-            if column is not None and (column.name, column.type) != found
+            for place, column in enumerate(own)
+            if [(column.name, column.type)] != list(has[place : place + 1])
         ]
         if wrong:
             raise wordings.SCHEMA_OF_OTHER_COLUMNS(
@@ -149,7 +150,8 @@ def _type_of(side: _Side, schemas: Schemas) -> SqlType:
     subject, given = subject_of(side.topic, side.role.value), side.settings.get(SCHEMA_ID)
     text: SchemaText | None
     if given is not None:
-        text = schemas.by_id(int(given))
+        subject += f", id {given}"
+        text = schemas.by_id(int(given)) if schemas.has(None, int(given)) else None
     else:
         latest = schemas.latest(subject)
         text = None if latest is None else latest.schema
@@ -178,9 +180,13 @@ def _type_of(side: _Side, schemas: Schemas) -> SqlType:
 
 def _columns(kind: SqlType, side: _Side) -> Sequence[tuple[str, SqlType]]:
     """The columns of a side: the fields of its record, or one for all of it."""
-    wrapped = is_wrapped(Format(side.format, side.wrap), side.role, 1)
-    if not wrapped:
+    if not is_wrapped(Format(side.format, side.wrap), side.role, 1):
         return [(ROWKEY if side.role is Role.KEY else ROWVAL, kind)]
+    return _fields(kind, side)
+
+
+def _fields(kind: SqlType, side: _Side) -> Sequence[tuple[str, SqlType]]:
+    """The fields of the record of a side."""
     if isinstance(kind, Struct):
         return [(field.name, field.type) for field in kind.fields]
     raise wordings.SCHEMA_NOT_WRAPPED(

@@ -21,6 +21,7 @@ from millstream.formats.avro_schema import (
     Values,
 )
 from millstream.formats.avro_types import sql_type_of
+from millstream.formats.conversion import place_of
 from millstream.formats.schema_error import SchemaError
 from millstream.model.errors import RecordError
 from millstream.model.physical import physical_names
@@ -267,7 +268,7 @@ def _fields(
     writes: list[tuple[int | None, Write]] = []
     for field in record.fields:
         name = f"{path}.{field.name}" if path else field.name
-        place = _place(field, columns)
+        place = place_of(field.name, [column for column, _ in columns])
         if place is None:
             writes.append((None, _left_out(field, name)))
             continue
@@ -294,14 +295,6 @@ def _has_null(schema: AvroType) -> bool:
 def _or_default(write: Write, default: Write) -> Write:
     """Writes the default of a field that has no NULL."""
     return lambda value, out: (default if value is None else write)(value, out)
-
-
-def _place(field: AvroField, columns: Sequence[tuple[str, SqlType]]) -> int | None:
-    names = [name for name, _ in columns]
-    if field.name in names:
-        return names.index(field.name)
-    folded = [name.upper() for name in names]
-    return folded.index(field.name.upper()) if field.name.upper() in folded else None
 
 
 def _left_out(field: AvroField, path: str) -> Write:

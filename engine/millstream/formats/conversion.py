@@ -66,7 +66,7 @@ def columns_from(
         return lambda value: [one(value)]
     if not isinstance(given, Struct):
         raise RecordError(f"the schema is {given}, not a record with fields")
-    fields = [_field(given, name) for name, _ in columns]
+    fields = [field_of(given, name) for name, _ in columns]
     pairs = [
         None if field is None else (field.name, _of_nullable(_required(name, field.type, wanted)))
         for field, (name, wanted) in zip(fields, columns, strict=True)
@@ -85,13 +85,18 @@ def _required(name: str, given: SqlType, wanted: SqlType) -> Convert:
     return found
 
 
-def _field(struct: Struct, name: str) -> Field | None:
-    """The field of a column: of the same name, or in another case, the last of several."""
-    exact = struct.field(name)
-    if exact is not None:
-        return exact
-    folded = [field for field in struct.fields if field.name.upper() == name.upper()]
+def place_of(name: str, names: Sequence[str]) -> int | None:
+    """Where a name is among others: the same one, or else the last that differs in case only."""
+    if name in names:
+        return names.index(name)
+    folded = [place for place, each in enumerate(names) if each.upper() == name.upper()]
     return folded[-1] if folded else None
+
+
+def field_of(struct: Struct, name: str) -> Field | None:
+    """The field of a column."""
+    place = place_of(name, [field.name for field in struct.fields])
+    return None if place is None else struct.fields[place]
 
 
 def _same(value: Any) -> Any:
@@ -116,7 +121,7 @@ def _to_struct(given: Struct, wanted: Struct) -> Convert | None:
     pairs: list[tuple[str, str, Convert] | None] = []
     names = physical_names(field.name for field in wanted.fields)
     for field, name in zip(wanted.fields, names, strict=True):
-        found = _field(given, field.name)
+        found = field_of(given, field.name)
         if found is None:
             pairs.append(None)
             continue

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.formats.conversion import converted, field_of, place_of
 from millstream.formats.json import read_json
 from millstream.formats.json_rows import parse_json, read_record
 from millstream.formats.json_schema import json_type
@@ -17,7 +18,8 @@ from millstream.formats.payload import Bytes, Layout, Read, Written, read_one_by
 from millstream.formats.registered import prefix_of, unframed
 from millstream.formats.registered_rows import NO_PREFIX, Schema, without_prefix
 from millstream.formats.schema_error import SchemaError
-from millstream.model.physical import arrow_type
+from millstream.model.physical import arrow_type, physical_names
+from millstream.model.python_values import counted
 from millstream.model.schema import Column
 from millstream.model.types import Array, Map, SqlType, Struct
 
@@ -52,24 +54,55 @@ def write_json_sr(
 def _as_the_schema(
     columns: list[pa.Array], layout: Layout, kind: SqlType | None
 ) -> tuple[list[pa.Array], Layout]:
+    """The columns as the properties of a schema, with their names and in their order."""
     if not isinstance(kind, Struct):
         raise SchemaError("the schema is no object with properties")
     names = [column.name for column in layout.columns]
-    missing = next((name for name in names if kind.field(name) is None), None)
+    missing = next((name for name in names if field_of(kind, name) is None), None)
     if missing is not None:
         raise SchemaError(f"the schema has no property {missing}")
-    if names == [field.name for field in kind.fields]:
-        return columns, layout
-    rows = len(columns[0])
-    by_name = dict(zip(names, zip(columns, layout.columns, strict=True), strict=True))
-    found = [
-        by_name[field.name]
-        if field.name in by_name
-        else (pa.nulls(rows, arrow_type(field.type)), Column(field.name, field.type))
-        for field in kind.fields
-    ]
-    own = tuple(column for _, column in found)
-    return [array for array, _ in found], replace(layout, columns=own)
+    rows, made = len(columns[0]), []
+    for field in kind.fields:
+        place = place_of(field.name, names)
+        if place is None:
+            made.append(pa.nulls(rows, arrow_type(field.type)))
+        else:
+            made.append(_as_property(columns[place], layout.columns[place], field.type))
+    own = tuple(Column(field.name, field.type) for field in kind.fields)
+    return made, replace(layout, columns=own)
+
+
+def _as_property(array: pa.Array, column: Column, wanted: SqlType) -> pa.Array:
+    """A column with the names that a schema has within it."""
+    if column.type == wanted:
+        return array
+    if not _same_but_names(column.type, wanted):
+        raise SchemaError(f"{column.name} is {column.type}, and the schema has {wanted} there")
+    convert = converted(column.type, wanted)
+    assert convert is not None
+    values = counted(array).to_pylist()
+    return pa.array(
+        [None if each is None else convert(each) for each in values], arrow_type(wanted)
+    )
+
+
+def _same_but_names(kind: SqlType, wanted: SqlType) -> bool:
+    """Whether a schema has a type with other names of fields, or more of them."""
+    match kind, wanted:
+        case Array(one), Array(other):
+            return _same_but_names(one, other)
+        case Map(key, one), Map(other_key, other):
+            return key == other_key and _same_but_names(one, other)
+        case Struct(fields), Struct():
+            names = [field.name for field in fields]
+            found = [field_of(wanted, name) for name in names]
+            # A name that DuckDB would not tell from another one has another one there.
+            return list(physical_names(names)) == names and all(
+                other is not None and _same_but_names(field.type, other.type)
+                for field, other in zip(fields, found, strict=True)
+            )
+        case _:
+            return kind == wanted
 
 
 def _has_map(kind: SqlType) -> bool:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from millstream.formats.conversion import place_of
 from millstream.formats.proto_read import ZEROS
 from millstream.formats.proto_types import (
     Enumerated,
@@ -70,7 +71,7 @@ def message_writer(
     SchemaError where the message cannot have these columns."""
     writes: list[tuple[int, Write]] = []
     for field in message.fields:
-        place = _place(field.name, [name for name, _ in columns])
+        place = place_of(field.name, [name for name, _ in columns])
         if place is not None:
             writes.append((place, _field(field, columns[place][1])))
     known = {place for place, _ in writes}
@@ -83,13 +84,6 @@ def message_writer(
         return b"".join(parts)
 
     return write
-
-
-def _place(name: str, names: Sequence[str]) -> int | None:
-    if name in names:
-        return names.index(name)
-    folded = [each.upper() for each in names]
-    return folded.index(name.upper()) if name.upper() in folded else None
 
 
 def _field(field: ProtoField, kind: SqlType) -> Write:

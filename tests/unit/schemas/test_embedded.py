@@ -270,3 +270,51 @@ def test_a_file_of_statements_finds_the_columns_again(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("STREAM s WITH", "STREAM s (b INT) WITH"))
     with pytest.raises(MillstreamError, match="queries file"):
         millstream.connect(path, queries_file=str(file)).close()
+
+
+def test_names_of_a_schema_are_matched_in_any_case_by_every_format() -> None:
+    texts = {
+        "AVRO": '{"type": "record", "name": "r", "fields": [{"name": "town", "type": {"type":'
+        ' "record", "name": "t", "fields": [{"name": "zip", "type": "long"}]}}]}',
+        "JSON_SR": '{"type": "object", "properties": {"town": {"type": "object", "properties":'
+        ' {"zip": {"type": "integer"}, "more": {"type": "string"}}}, "other": {"type": "number"}}}',
+        "PROTOBUF": 'syntax = "proto3"; message M { T town = 1; message T { int64 zip = 1; } }',
+    }
+    with opened() as db:
+        assert db.engine.schemas is not None
+        for form, text in texts.items():
+            kind = "JSON" if form == "JSON_SR" else form
+            db.engine.schemas.register(f"{form}-value", SchemaText(kind, text))
+            db.execute(
+                f"CREATE STREAM {form} (town STRUCT<zip BIGINT>) WITH (KAFKA_TOPIC='{form}',"
+                f" PARTITIONS=1, VALUE_FORMAT='{form}');"
+                f"CREATE STREAM wrong_{form} (town BOOLEAN) WITH (KAFKA_TOPIC='{form}',"
+                f" VALUE_FORMAT='{form}');"
+            )
+            db.execute(f"INSERT INTO {form} VALUES (STRUCT(zip := CAST(5 AS BIGINT)));")
+            assert rows(db, f"SELECT town->zip FROM {form}") == [(5,)]
+            with pytest.raises(StatementError, match=r"does not have the columns: (town|TOWN) is"):
+                db.execute(f"INSERT INTO wrong_{form} VALUES (TRUE);")
+
+
+def test_schemas_that_statements_name() -> None:
+    created = "CREATE STREAM {} WITH (KAFKA_TOPIC='{}', FORMAT='AVRO', {}) AS SELECT * FROM s;"
+    with opened() as db:
+        db.execute(
+            "CREATE STREAM s (a STRING KEY, b INT KEY, v DOUBLE) WITH (KAFKA_TOPIC='s',"
+            " PARTITIONS=1, FORMAT='AVRO');"
+        )
+        db.execute(created.format("one", "one", "KEY_SCHEMA_ID=1, VALUE_SCHEMA_ID=2"))
+        db.insert("s", [("x", 1, 2.5)])
+        db.wait()
+        assert rows(db, "SELECT * FROM one") == [("x", 1, 2.5)]
+        assert db.engine.schemas is not None
+        assert db.engine.schemas.subjects() == ("s-key", "s-value")
+        with pytest.raises(StatementError, match="key columns are changed, missing or reordered"):
+            db.execute(created.format("two", "two", "KEY_SCHEMA_ID=2"))
+        for statement in (
+            created.format("three", "three", "VALUE_SCHEMA_ID=99"),
+            "CREATE STREAM four WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=99);",
+        ):
+            with pytest.raises(StatementError, match=r"Subject: .*-value, id 99"):
+                db.execute(statement)
