@@ -16,7 +16,7 @@ import pytest
 import millstream
 from millstream import Database
 from millstream.formats.codec import write_payload
-from millstream.formats.payload import Layout, Registration
+from millstream.formats.payload import Layout, Subject
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.overrides import Overrides
 from millstream.model.schema import Column
@@ -193,9 +193,9 @@ def _unfit(database: Database, folder: Path) -> MillstreamError:
     """A schema that has changed since the statement that names it was checked."""
     schemas = database.engine.schemas
     assert schemas is not None
-    registration = Registration(schemas, "texts-value", "X", is_key=False)
+    subject = Subject(schemas, "texts-value", "X", is_key=False)
     columns = (Column("W", STRING),)
-    layout = Layout(columns, properties={"schemaId": "4"}, registration=registration)
+    layout = Layout(columns, properties={"schemaId": "4"}, subject=subject)
     with pytest.raises(StatementError) as caught:
         write_payload(database.engine.store.cursor(), [pa.array(["x"])], layout, "AVRO", 1)
     return caught.value

@@ -19,7 +19,9 @@ ALL_TYPES = NESTED_TYPES.union(
 )
 _BOTH = frozenset((True, False))
 _DELIMITER = "delimiter"
-_NAME, _ID, _NULLS = "fullSchemaName", "schemaId", "nullableRepresentation"
+SCHEMA_NAME, SCHEMA_ID, NULLS = "fullSchemaName", "schemaId", "nullableRepresentation"
+"""Settings of formats with schemas: the name of the record or message, the id in the registry, and
+how Protobuf represents NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Capability:
 CAPABILITIES: Mapping[str, Capability] = {
     "AVRO": Capability(
         registry=True,
-        settings=frozenset((_NAME, _ID)),
+        settings=frozenset((SCHEMA_NAME, SCHEMA_ID)),
         maps="Avro only supports MAPs with STRING keys",
     ),
     "DELIMITED": Capability(
@@ -60,7 +62,7 @@ CAPABILITIES: Mapping[str, Capability] = {
         settings=frozenset((_DELIMITER,)),
     ),
     "JSON": Capability(),
-    "JSON_SR": Capability(registry=True, settings=frozenset((_NAME, _ID))),
+    "JSON_SR": Capability(registry=True, settings=frozenset((SCHEMA_NAME, SCHEMA_ID))),
     "KAFKA": Capability(
         types=frozenset(str(kind) for kind in (INTEGER, BIGINT, DOUBLE, STRING, BYTES)),
         wraps=frozenset((False,)),
@@ -72,13 +74,13 @@ CAPABILITIES: Mapping[str, Capability] = {
     "PROTOBUF": Capability(
         registry=True,
         wraps=frozenset((True,)),
-        settings=frozenset((_NAME, _ID, _NULLS)),
+        settings=frozenset((SCHEMA_NAME, SCHEMA_ID, NULLS)),
         zeros=True,
         maps="{format} format only supports MAP types with STRING keys",
     ),
     "PROTOBUF_NOSR": Capability(
         wraps=frozenset((True,)),
-        settings=frozenset((_NULLS,)),
+        settings=frozenset((NULLS,)),
         zeros=True,
         maps="{format} format only supports MAP types with STRING keys",
     ),

@@ -9,7 +9,14 @@ from enum import Enum
 from typing import Any
 
 from millstream.catalog import wordings
-from millstream.catalog.formats import CAPABILITIES, USABLE
+from millstream.catalog.formats import (
+    CAPABILITIES,
+    DEFAULT_KEY,
+    NULLS,
+    SCHEMA_ID,
+    SCHEMA_NAME,
+    USABLE,
+)
 from millstream.catalog.source import Format
 from millstream.model import refusals
 from millstream.model.errors import StatementError
@@ -23,9 +30,9 @@ DEFAULT_WRAP = "ksql.persistence.wrap.single.values"
 
 PART_SETTINGS = {
     "DELIMITER": "delimiter",
-    "SCHEMA_ID": "schemaId",
-    "SCHEMA_FULL_NAME": "fullSchemaName",
-    "PROTOBUF_NULLABLE_REPRESENTATION": "nullableRepresentation",
+    "SCHEMA_ID": SCHEMA_ID,
+    "SCHEMA_FULL_NAME": SCHEMA_NAME,
+    "PROTOBUF_NULLABLE_REPRESENTATION": NULLS,
 }
 """Properties of the format of a key or a value, behind KEY_ or VALUE_, and its settings."""
 _COMMON = {
@@ -142,6 +149,13 @@ def default_format(settings: Mapping[str, str], name: str) -> str | None:
     return None if text is None else known_format(text)
 
 
+def format_names(given: Properties, settings: Mapping[str, str]) -> tuple[str, str | None]:
+    """The formats of keys and of values: those of the WITH clause, else the session's defaults, of
+    which that of values may be missing."""
+    key = given.key_format or default_format(settings, DEFAULT_KEY_FORMAT) or DEFAULT_KEY
+    return key, given.value_format or default_format(settings, DEFAULT_VALUE_FORMAT)
+
+
 def known_format(text: str) -> str:
     """The format's name in upper case; raises StatementError when there is no such format."""
     name = text.strip().upper()
@@ -256,14 +270,14 @@ def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
         if f"{part}_{name}" in items
     }
     if nulls is not None:
-        settings["nullableRepresentation"] = nulls
+        settings[NULLS] = nulls
     if part == "VALUE" and "VALUE_AVRO_SCHEMA_FULL_NAME" in items:
-        if "fullSchemaName" in settings:
+        if SCHEMA_NAME in settings:
             raise wordings.SCHEMA_NAME_TWICE()
-        settings["fullSchemaName"] = str(items["VALUE_AVRO_SCHEMA_FULL_NAME"])
+        settings[SCHEMA_NAME] = str(items["VALUE_AVRO_SCHEMA_FULL_NAME"])
     if "delimiter" in settings:
         settings["delimiter"] = _delimiter(settings["delimiter"], f"{part}_DELIMITER")
-    if not settings.get("fullSchemaName", "x").strip():
+    if not settings.get(SCHEMA_NAME, "x").strip():
         raise wordings.EMPTY_SCHEMA_NAME(hint=f"Leave {part}_SCHEMA_FULL_NAME out, or fill it in.")
     return settings
 

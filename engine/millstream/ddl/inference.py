@@ -10,15 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from millstream.catalog import wordings as catalog_wordings
-from millstream.catalog.formats import DEFAULT_KEY, INFERRING
-from millstream.catalog.properties import (
-    DEFAULT_KEY_FORMAT,
-    DEFAULT_VALUE_FORMAT,
-    Form,
-    Properties,
-    default_format,
-    read_properties,
-)
+from millstream.catalog.formats import INFERRING, SCHEMA_ID, SCHEMA_NAME
+from millstream.catalog.properties import Form, Properties, format_names, read_properties
 from millstream.catalog.source import Format, Source
 from millstream.ddl import wordings
 from millstream.ddl.environment import ConfiguredStatement
@@ -26,7 +19,7 @@ from millstream.formats.codec import is_wrapped
 from millstream.formats.registered import subject_of
 from millstream.formats.registered_rows import with_imports
 from millstream.formats.schema_error import SchemaError
-from millstream.formats.schema_formats import NAME, SCHEMA_FORMATS, SCHEMA_ID
+from millstream.formats.schema_formats import SCHEMA_FORMATS
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.schema_text import Schemas, SchemaText
 from millstream.model.types import Array, Field, Map, SqlType, Struct
@@ -116,12 +109,11 @@ def _elements(
 ) -> list[s.Element]:
     """The columns of one side; none if the statement has some, or its format no schemas."""
     assert properties.topic is not None
+    key_format, value_format = format_names(properties, session)
     if role is Role.KEY:
-        name = properties.key_format or default_format(session, DEFAULT_KEY_FORMAT) or DEFAULT_KEY
-        settings, declared = properties.key_settings, _KEYS
+        name, settings, declared = key_format, properties.key_settings, _KEYS
     else:
-        name = properties.value_format or default_format(session, DEFAULT_VALUE_FORMAT) or ""
-        settings, declared = properties.value_settings, _VALUES
+        name, settings, declared = value_format or "", properties.value_settings, _VALUES
     columns_declared = any(each.role in declared for each in statement.elements)
     if SCHEMA_ID in settings:
         part = role.name
@@ -168,7 +160,7 @@ def _type_of(side: _Side, schemas: Schemas) -> SqlType:
             side=side.plural, topic=side.topic, kind=text.kind, format=side.format
         )
     try:
-        kind = form.type_of(with_imports(schemas, text, side.settings.get(NAME, "")))
+        kind = form.type_of(with_imports(schemas, text, side.settings.get(SCHEMA_NAME, "")))
     except SchemaError as error:
         raise wordings.SCHEMA_UNREADABLE(
             side=side.plural, topic=side.topic, reason=error

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millstream.catalog import wordings
+from millstream.catalog.formats import SCHEMA_ID
 from millstream.catalog.source import Format, Source
 from millstream.ddl.effects import RegisterSchema
 from millstream.ddl.environment import Environment
 from millstream.ddl.inference import check_given_schemas
 from millstream.formats.codec import is_wrapped
 from millstream.formats.registered import subject_of
-from millstream.formats.schema_formats import SCHEMA_FORMATS, SCHEMA_ID, schema_text
+from millstream.formats.schema_formats import SCHEMA_FORMATS, schema_text
 from millstream.model.schema import Column, Role
 
 
@@ -21,16 +22,18 @@ def registrations(
     """The schemas of a stream or table that are registered. `declared`: it is one over a topic that
     others write, so only for a subject that has none yet. Raises StatementError for columns that a
     format cannot have, and where there is no registry."""
-    for form in (source.key_format, source.value_format):
-        if form.name in SCHEMA_FORMATS and environment.schemas is None:
-            raise wordings.REGISTRY_NEEDED(what=f"The format {form.name}", code="E-NO-REGISTRY")
     schemas = environment.schemas
-    found = tuple(of_sides(source))
     if schemas is None:
+        for form in (source.key_format, source.value_format):
+            if form.name in SCHEMA_FORMATS:
+                what = f"The format {form.name}"
+                raise wordings.REGISTRY_NEEDED(what=what, code="E-NO-REGISTRY")
         return ()
-    if not declared:
-        check_given_schemas(source, schemas)
-    return tuple(each for each in found if not declared or schemas.latest(each.subject) is None)
+    found = tuple(of_sides(source))
+    if declared:
+        return tuple(each for each in found if schemas.latest(each.subject) is None)
+    check_given_schemas(source, schemas)
+    return found
 
 
 def of_sides(source: Source) -> Iterator[RegisterSchema]:

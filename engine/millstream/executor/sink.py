@@ -143,17 +143,19 @@ def _sink_destinations(
     if node.partition_column is None or partitions == 1:
         return destinations(key, out, partitions)
     column = out[physical_name(node.partition_column, node.schema.names)].combine_chunks()
-    found = partition_by_column(column, partitions)
-    return np.where(found < 0, out[PART].to_numpy() % partitions, found)
+    return _or_own(partition_by_column(column, partitions), out, partitions)
 
 
 def destinations(key: Array, out: pa.Table, partitions: int) -> np.ndarray[Any, Any]:
     """The partition of each row: by its key, or the task's own partition without a key."""
     if partitions == 1:
         return np.zeros(out.num_rows, np.int32)
-    found = partition_of(key, partitions)
-    own = out[PART].to_numpy() % partitions
-    return np.where(found < 0, own, found)
+    return _or_own(partition_of(key, partitions), out, partitions)
+
+
+def _or_own(found: np.ndarray[Any, Any], out: pa.Table, partitions: int) -> np.ndarray[Any, Any]:
+    """The partition of each row, that of its task where there is no other."""
+    return np.where(found < 0, out[PART].to_numpy() % partitions, found)
 
 
 def by_partition(

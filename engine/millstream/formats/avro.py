@@ -10,18 +10,18 @@ from millstream.formats.avro_types import sql_type_of
 from millstream.formats.avro_write import avro_writer
 from millstream.formats.conversion import columns_from
 from millstream.formats.registered import PREFIX
-from millstream.formats.registered_rows import Columns, ReadValues, Schema, WriteValues
+from millstream.formats.registered_rows import Columns, ReadValues, ResolvedSchema, WriteValues
 from millstream.formats.schema_error import SchemaError
 from millstream.model.errors import RecordError
 from millstream.model.types import SqlType
 
 
-def avro_type(schema: Schema) -> SqlType | None:
+def avro_type(schema: ResolvedSchema) -> SqlType | None:
     """The type of what a schema describes; None if no column can have it. Raises SchemaError."""
     return sql_type_of(_parsed(schema))
 
 
-def read_values(schema: Schema, columns: Columns, wrapped: bool) -> ReadValues:
+def read_values(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> ReadValues:
     """See `MakeReader`."""
     try:
         parsed = _parsed(schema)
@@ -34,11 +34,11 @@ def read_values(schema: Schema, columns: Columns, wrapped: bool) -> ReadValues:
     return lambda content: convert(read(content, PREFIX))
 
 
-def write_values(schema: Schema, columns: Columns, wrapped: bool) -> WriteValues:
+def write_values(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> WriteValues:
     """See `MakeWriter`."""
     return avro_writer(_parsed(schema), columns, wrapped=wrapped)
 
 
 @lru_cache(maxsize=1_000)
-def _parsed(schema: Schema) -> AvroType:
+def _parsed(schema: ResolvedSchema) -> AvroType:
     return parse_avro(schema.text, dict(schema.imported))

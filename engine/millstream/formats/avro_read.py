@@ -23,6 +23,7 @@ from millstream.formats.avro_schema import (
     Values,
 )
 from millstream.formats.avro_types import branch_name, sql_type_of
+from millstream.formats.zigzag import read_long
 from millstream.model.errors import RecordError
 
 At = Callable[[bytes, int], tuple[Any, int]]
@@ -72,22 +73,6 @@ def _reader(schema: AvroType, records: dict[str, At]) -> At:
             return _record(schema, records)
         case Recursion(name):
             return lambda payload, at: records[name](payload, at)
-
-
-def read_long(payload: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length; negative ones are in the odd places (zigzag)."""
-    byte = payload[at]
-    at += 1
-    found, shift = byte & 0x7F, 7
-    while byte > 0x7F:
-        if shift > 63:
-            raise RecordError("a number of the Avro value has more than ten bytes")
-        byte = payload[at]
-        at += 1
-        found |= (byte & 0x7F) << shift
-        shift += 7
-    found &= (1 << 64) - 1
-    return (found >> 1) ^ -(found & 1), at
 
 
 def _int(payload: bytes, at: int) -> tuple[int, int]:

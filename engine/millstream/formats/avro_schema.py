@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,20 +118,6 @@ def parse_avro(text: str, imported: Mapping[str, str] | None = None) -> AvroType
         return _Reader(names).read(_json(text), "", 0)
     except RecursionError:
         raise SchemaError("the schema is nested too deeply") from None
-
-
-def records_of(schema: AvroType) -> Iterator[Record]:
-    """All records of a schema, the outer ones first."""
-    match schema:
-        case Record(fields=fields):
-            yield schema
-            for each in fields:
-                yield from records_of(each.type)
-        case Items(inner) | Values(inner):
-            yield from records_of(inner)
-        case Union(branches):
-            for branch in branches:
-                yield from records_of(branch)
 
 
 def _json(text: str) -> Any:

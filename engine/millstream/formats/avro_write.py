@@ -23,6 +23,7 @@ from millstream.formats.avro_schema import (
 from millstream.formats.avro_types import sql_type_of
 from millstream.formats.conversion import place_of
 from millstream.formats.schema_error import SchemaError
+from millstream.formats.zigzag import put_long
 from millstream.model.errors import RecordError
 from millstream.model.physical import physical_names
 from millstream.model.types import (
@@ -74,15 +75,6 @@ def avro_writer(
     if not isinstance(record, Record):
         raise SchemaError("the schema is not a record")
     return _fields(record, columns, "")
-
-
-def put_long(number: int, out: bytearray) -> None:
-    """A number of variable length; see `read_long`."""
-    left = (number << 1) ^ (number >> 63)
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
 
 
 def _writer(schema: AvroType, kind: SqlType, path: str) -> Write:

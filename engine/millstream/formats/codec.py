@@ -31,7 +31,7 @@ from millstream.formats.payload import (
     Bytes,
     Layout,
     Read,
-    Registration,
+    Subject,
     Written,
     one_array,
     present_rows,
@@ -101,7 +101,7 @@ class EncodeSpec:
     source: str = ""
     """The name of the stream or table that is written."""
     inserting: bool = False
-    """Whether the rows are those of a client; see `Registration`."""
+    """Whether the rows are those of a client; see `Subject`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def decode(
         (Role.VALUE, spec.value_format, values),
     ):
         layout = _layout(spec.schema, role, format_, asked, spec.window)
-        layout = _registered(layout, role, format_, spec.schemas, topic)
+        layout = _with_subject(layout, role, format_, spec.schemas, topic)
         if role is Role.KEY and not layout.columns:
             # A source without key columns ignores the keys of its records.
             continue
@@ -190,7 +190,7 @@ def encode(
     problems: list[Problem] = []
     for role, format_ in ((Role.KEY, spec.key_format), (Role.VALUE, spec.value_format)):
         layout = _layout(spec.schema, role, format_, set(), spec.window)
-        layout = _registered(layout, role, format_, spec.schemas, topic, spec)
+        layout = _with_subject(layout, role, format_, spec.schemas, topic, spec)
         columns = [one_array(table[names[column]]) for column in layout.columns]
         side = write_payload(con, columns, layout, format_.name, table.num_rows)
         written[role] = side.payload
@@ -326,7 +326,7 @@ def _layout(
     return Layout(columns, wanted, wrapped, format_.properties)
 
 
-def _registered(
+def _with_subject(
     layout: Layout,
     role: Role,
     format_: Format,
@@ -338,9 +338,9 @@ def _registered(
     if format_.name not in SCHEMA_FORMATS or schemas is None:
         return layout
     source, inserting = ("", False) if writing is None else (writing.source, writing.inserting)
-    subject = subject_of(topic, _SIDES[role])
-    registration = Registration(schemas, subject, source, role is Role.KEY, inserting)
-    return replace(layout, registration=registration)
+    name = subject_of(topic, _SIDES[role])
+    subject = Subject(schemas, name, source, role is Role.KEY, inserting)
+    return replace(layout, subject=subject)
 
 
 def _row_times(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from millstream.formats.registered_rows import Columns, Schema
+from millstream.formats.registered_rows import Columns, ResolvedSchema
 from millstream.formats.schema_error import SchemaError
 from millstream.model.types import (
     BIGINT,
@@ -77,7 +77,7 @@ _WRITTEN: dict[SqlType, dict[str, Any]] = {
 
 
 @lru_cache(maxsize=1_000)
-def json_type(schema: Schema) -> SqlType | None:
+def json_type(schema: ResolvedSchema) -> SqlType | None:
     """The type of what a schema describes; None if no column can have it. Raises SchemaError."""
     documents = {name: _parsed(text) for name, text in schema.imported}
     return _Reader(_parsed(schema.text), documents).read(_parsed(schema.text), ())

@@ -15,8 +15,8 @@ from millstream.formats.json_rows import parse_json, read_record
 from millstream.formats.json_schema import json_type
 from millstream.formats.json_text import write_json
 from millstream.formats.payload import Bytes, Layout, Read, Written, read_one_by_one
-from millstream.formats.registered import prefix_of, unframed
-from millstream.formats.registered_rows import NO_PREFIX, Schema, without_prefix
+from millstream.formats.registered import framed, prefix_of
+from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.python_values import counted
@@ -27,19 +27,20 @@ from millstream.model.types import Array, Map, SqlType, Struct
 def read_json_sr(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) -> Read:
     """Read the wanted columns of each payload. Its JSON says all that is needed, so its schema is
     not asked for."""
-    texts = unframed(payload)
+    given = framed(payload)
+    texts = given.contents()
     if any(_has_map(column.type) for column in layout.columns):
         read = _read_entries(texts, layout)
     else:
         read = read_json(con, texts, layout)
-    return replace(read, bad={**read.bad, **dict.fromkeys(without_prefix(payload), NO_PREFIX)})
+    return replace(read, bad={**read.bad, **given.bad})
 
 
 def write_json_sr(
     con: duckdb.DuckDBPyConnection,
     columns: list[pa.Array],
     layout: Layout,
-    schema: tuple[int, Schema],
+    schema: tuple[int, ResolvedSchema],
 ) -> Written:
     """Write each row: all that the schema has, and NULL for what no column has. Raises SchemaError
     if it does not have a column."""

@@ -21,13 +21,13 @@ Bytes: TypeAlias = pa.BinaryArray
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
-    """Where the schemas of one side of records are: `subject` has those that are written for the
-    stream or table `source`. `inserting`: rows of a client, which are written by the newest schema
-    that there is, instead of one that is made from the columns."""
+class Subject:
+    """A subject of a registry: it has the schemas of one side of the records of a topic. `source`:
+    the stream or table that is written. `inserting`: the rows of a client are written by the newest
+    schema that there is, instead of one that is made from the columns."""
 
     schemas: Schemas
-    subject: str
+    name: str
     source: str
     is_key: bool
     inserting: bool = False
@@ -45,7 +45,7 @@ class Layout:
     wanted: tuple[int, ...] = ()
     wrapped: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
-    registration: Registration | None = None
+    subject: Subject | None = None
     """For formats that have their schemas in a registry; None if there is none."""
 
     @property

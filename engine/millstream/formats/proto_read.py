@@ -16,9 +16,9 @@ from millstream.formats.proto_types import (
     Message,
     ProtoField,
     ProtoType,
+    Recursion,
     Scalar,
     Unrepeatable,
-    Within,
     Wrapper,
     sql_type_of,
 )
@@ -135,7 +135,7 @@ def _value(kind: ProtoType) -> Value:
             return lambda given: read(_as_bytes(given))
         case Unrepeatable(of):
             return lambda _: _unrepeatable(of)
-        case MapOf() | Within():
+        case MapOf() | Recursion():
             raise RecordError("the message has a field that no column can have")
 
 

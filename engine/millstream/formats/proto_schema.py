@@ -23,8 +23,8 @@ from millstream.formats.proto_types import (
     Message,
     ProtoField,
     ProtoType,
+    Recursion,
     Scalar,
-    Within,
     Wrapper,
 )
 from millstream.formats.schema_error import SchemaError
@@ -86,10 +86,9 @@ def parse_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFil
         names.add(_syntax(other))
     file = _syntax(text)
     names.add(file)
-    package, proto3 = _package(file), file.syntax != "proto2"
     found: dict[tuple[int, ...], Message] = {}
-    for path, full in _paths(_of_kind(file.file_elements, ast.Message), package, ()):
-        made = names.resolved(full, proto3=proto3)
+    for path, full in _paths(_of_kind(file.file_elements, ast.Message), _package(file), ()):
+        made = names.resolved(full)
         assert isinstance(made, Message)
         found[path] = made
     outer = tuple(message for path, message in found.items() if len(path) == 1)
@@ -168,12 +167,10 @@ class _Names:
                 if isinstance(each, ast.Message):
                     self._add(each.elements, full, proto2=proto2)
 
-    def resolved(
-        self, full: str, *, proto3: bool, around: tuple[str, ...] = ()
-    ) -> Message | Enumerated | Within:
+    def resolved(self, full: str, around: tuple[str, ...] = ()) -> Message | Enumerated | Recursion:
         """What a full name means; `around`: the messages around its use."""
         if full in around:
-            return Within(full[1:])
+            return Recursion(full[1:])
         if len(around) > DEPTH_MAX:
             raise SchemaError(f"the schema is nested more than {DEPTH_MAX} levels deep")
         given = self.defined[full]
@@ -223,7 +220,7 @@ class _Names:
             if each == _DECIMAL:
                 return Known(_decimal(options))
             if each in self.defined:
-                return self.resolved(each, proto3=True, around=around)
+                return self.resolved(each, around)
         raise SchemaError(f"there is no message or enum {name}")
 
 

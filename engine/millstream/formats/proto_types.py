@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from millstream.catalog.formats import NULLS
 from millstream.formats.schema_error import SchemaError
 from millstream.model.types import (
     BIGINT,
@@ -27,7 +28,6 @@ from millstream.model.types import (
 )
 
 DEFAULT_NAME = "ConnectDefault1"
-NULLS = "nullableRepresentation"
 DECIMAL_DIGITS = 64
 """The precision of a decimal whose schema does not say it."""
 
@@ -77,7 +77,7 @@ class MapOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Recursion:
     """The message of this name, within itself."""
 
     name: str
@@ -109,7 +109,7 @@ class Message:
     fields: tuple[ProtoField, ...]
 
 
-ProtoType = Scalar | Enumerated | Wrapper | Known | MapOf | Message | Within | Unrepeatable
+ProtoType = Scalar | Enumerated | Wrapper | Known | MapOf | Message | Recursion | Unrepeatable
 SCALARS: Mapping[str, SqlType] = {
     "double": DOUBLE,
     "float": DOUBLE,
@@ -159,7 +159,7 @@ def sql_type_of(kind: ProtoType, label: Label = Label.SINGULAR) -> SqlType | Non
             found = [(field.name, sql_type_of(field.type, field.label)) for field in fields]
             known_fields = tuple(Field(name, each) for name, each in found if each is not None)
             return Struct(known_fields) if known_fields else None
-        case Within():
+        case Recursion():
             return None
 
 

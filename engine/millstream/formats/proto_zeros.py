@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from millstream.catalog.formats import CAPABILITIES
+from millstream.catalog.formats import CAPABILITIES, NULLS
 from millstream.catalog.source import Format
-from millstream.formats.proto_types import NULLS
 from millstream.model.physical import duckdb_type, physical_names
 from millstream.model.types import (
     BIGINT,

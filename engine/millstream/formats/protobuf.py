@@ -15,8 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.formats.avro_read import read_long
-from millstream.formats.avro_write import put_long
+from millstream.catalog.formats import NULLS
 from millstream.formats.conversion import columns_from
 from millstream.formats.payload import (
     Bytes,
@@ -30,7 +29,6 @@ from millstream.formats.proto_read import message_reader
 from millstream.formats.proto_schema import ProtoFile, parse_proto
 from millstream.formats.proto_types import (
     DEFAULT_NAME,
-    NULLS,
     Message,
     message_of,
     proto_text,
@@ -41,11 +39,12 @@ from millstream.formats.registered import PREFIX
 from millstream.formats.registered_rows import (
     Columns,
     ReadValues,
-    Schema,
+    ResolvedSchema,
     WriteValues,
     columns_of,
 )
 from millstream.formats.schema_error import SchemaError
+from millstream.formats.zigzag import put_long, read_long
 from millstream.model.errors import RecordError
 from millstream.model.python_values import counted
 from millstream.model.types import SqlType
@@ -113,18 +112,18 @@ def protobuf_text(columns: Columns, name: str, nulls: str) -> str:
     return proto_text(message_of(columns, name, {NULLS: nulls}))
 
 
-def protobuf_type(schema: Schema) -> SqlType | None:
+def protobuf_type(schema: ResolvedSchema) -> SqlType | None:
     """The type of the chosen message of a schema, or of its first one; None if no column can have
     it. Raises SchemaError."""
     file, path = _chosen(schema)
     return sql_type_of(file.nested[path])
 
 
-def read_values(schema: Schema, columns: Columns, wrapped: bool) -> ReadValues:
+def read_values(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> ReadValues:
     """See `MakeReader`. Each payload says which message of the schema it is."""
     del wrapped
     try:
-        file, _ = _chosen(Schema(schema.kind, schema.text, schema.imported))
+        file, _ = _chosen(ResolvedSchema(schema.kind, schema.text, schema.imported))
     except SchemaError as error:
         raise RecordError(f"its Protobuf schema cannot be used: {error}") from error
     known: dict[tuple[int, ...], ReadValues] = {}
@@ -140,7 +139,7 @@ def read_values(schema: Schema, columns: Columns, wrapped: bool) -> ReadValues:
     return values
 
 
-def write_values(schema: Schema, columns: Columns, wrapped: bool) -> WriteValues:
+def write_values(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> WriteValues:
     """See `MakeWriter`."""
     del wrapped
     file, path = _chosen(schema)
@@ -155,7 +154,7 @@ def write_values(schema: Schema, columns: Columns, wrapped: bool) -> WriteValues
 
 
 @lru_cache(maxsize=1_000)
-def _chosen(schema: Schema) -> tuple[ProtoFile, tuple[int, ...]]:
+def _chosen(schema: ResolvedSchema) -> tuple[ProtoFile, tuple[int, ...]]:
     """The file of a schema, and the path of the chosen message."""
     file = parse_proto(schema.text, schema.imported)
     return file, file.path_of(schema.chosen) if schema.chosen else (0,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from millstream.formats.payload import Bytes, byte_content, present_rows
 
 PREFIX = 5
 """The bytes before a payload: a zero, and the id of its schema, big-endian."""
+NO_PREFIX = "it does not begin with a zero and the id of a schema"
 
 
 def subject_of(topic: str, side: str) -> str:
@@ -20,46 +22,55 @@ def subject_of(topic: str, side: str) -> str:
     return f"{topic}-{side}"
 
 
-def schema_ids(payload: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The id of the schema of each payload, and where there is one: a NULL has none, nor have bytes
-    that do not begin as they should."""
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Payloads and what their first bytes say. `ids`: of their schemas, where `present`; a NULL has
+    none, nor have bytes that do not begin as they should."""
+
+    payload: Bytes
+    ids: npt.NDArray[np.int64]
+    present: npt.NDArray[np.bool_]
+
+    def by_schema(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+        """The ids of the schemas, each with its rows."""
+        for schema_id in np.unique(self.ids[self.present]).tolist():
+            yield schema_id, np.flatnonzero(self.present & (self.ids == schema_id))
+
+    @property
+    def bad(self) -> dict[int, str]:
+        """The rows that have bytes, but none that say their schema."""
+        rows = np.flatnonzero(present_rows(self.payload) & ~self.present)
+        return dict.fromkeys(rows.tolist(), NO_PREFIX)
+
+    def contents(self) -> Bytes:
+        """The payloads without their prefixes; those that have none are NULL."""
+        starts, content = byte_content(self.payload)
+        kept = np.ones(len(content), np.bool_)
+        for byte in range(PREFIX):
+            kept[starts[:-1][self.present] + byte] = False
+        # What is no payload of the format is left out as a whole.
+        for row in np.flatnonzero(~self.present).tolist():
+            kept[starts[row] : starts[row + 1]] = False
+        kept[: starts[0]] = False
+        kept[starts[-1] :] = False
+        lengths = np.where(self.present, np.diff(starts) - PREFIX, 0)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        mask = pa.py_buffer(np.packbits(self.present, bitorder="little"))
+        buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(content[kept]))]
+        return pa.BinaryArray.from_buffers(pa.binary(), len(self.payload), buffers)
+
+
+def framed(payload: Bytes) -> Framed:
+    """Read the prefixes of payloads."""
     starts, content = byte_content(payload)
-    framed = present_rows(payload) & (np.diff(starts) >= PREFIX)
-    at = np.where(framed, starts[:-1], 0)
+    present = present_rows(payload) & (np.diff(starts) >= PREFIX)
     ids = np.zeros(len(payload), np.int64)
-    if not framed.any():
-        return ids, framed
-    framed &= content[at] == 0
-    for byte in range(1, PREFIX):
-        ids = ids << 8 | content[at + byte]
-    return ids, framed
-
-
-def by_schema(payload: Bytes) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """The ids of the schemas of payloads, each with its rows."""
-    ids, framed = schema_ids(payload)
-    for schema_id in np.unique(ids[framed]).tolist():
-        yield schema_id, np.flatnonzero(framed & (ids == schema_id))
-
-
-def unframed(payload: Bytes) -> Bytes:
-    """The payloads without their prefixes; those that have none are NULL."""
-    _, framed = schema_ids(payload)
-    starts, content = byte_content(payload)
-    kept = np.ones(len(content), np.bool_)
-    begins = starts[:-1]
-    for byte in range(PREFIX):
-        kept[begins[framed] + byte] = False
-    # What is no payload of the format is left out as a whole.
-    for row in np.flatnonzero(~framed).tolist():
-        kept[starts[row] : starts[row + 1]] = False
-    kept[: starts[0]] = False
-    kept[starts[-1] :] = False
-    lengths = np.where(framed, np.diff(starts) - PREFIX, 0)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    mask = pa.py_buffer(np.packbits(framed, bitorder="little"))
-    buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(content[kept]))]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(payload), buffers)
+    if present.any():
+        at = np.where(present, starts[:-1], 0)
+        present &= content[at] == 0
+        for byte in range(1, PREFIX):
+            ids = ids << 8 | content[at + byte]
+    return Framed(payload, ids, present)
 
 
 def prefix_of(schema_id: int) -> bytes:

@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from millstream.catalog import wordings
+from millstream.catalog.formats import SCHEMA_NAME
 from millstream.formats.payload import (
     Bytes,
     Layout,
     Read,
-    Registration,
+    Subject,
     Written,
     nothing_read,
-    present_rows,
 )
-from millstream.formats.registered import by_schema, prefix_of, schema_ids
+from millstream.formats.registered import framed, prefix_of
 from millstream.model.errors import RecordError
 from millstream.model.physical import arrow_type
 from millstream.model.python_values import counted
@@ -32,11 +31,10 @@ from millstream.model.schema_text import Schemas, SchemaText
 from millstream.model.types import SqlType
 
 Columns: TypeAlias = tuple[tuple[str, SqlType], ...]
-NO_PREFIX = "it does not begin with a zero and the id of a schema"
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class ResolvedSchema:
     """A schema with all that it imports. `chosen`: the name of the record or message among those
     of its text; empty for its first one."""
 
@@ -50,23 +48,23 @@ ReadValues = Callable[[bytes], Sequence[Any]]
 """The values of all columns of a payload. Raises RecordError."""
 WriteValues = Callable[[Sequence[Any], bytearray], None]
 """Appends a record with the values of all columns. Raises RecordError."""
-MakeReader = Callable[[Schema, Columns, bool], ReadValues]
+MakeReader = Callable[[ResolvedSchema, Columns, bool], ReadValues]
 """Makes a reader for columns that are wrapped, or not. Raises RecordError."""
-MakeWriter = Callable[[Schema, Columns, bool], WriteValues]
+MakeWriter = Callable[[ResolvedSchema, Columns, bool], WriteValues]
 """Makes a writer. Raises SchemaError, a ValueError."""
 
 
-def registration_of(layout: Layout) -> Registration:
+def subject_in(layout: Layout) -> Subject:
     """Where the schemas are. Raises StatementError where there is no registry."""
-    if layout.registration is None:
+    if layout.subject is None:
         raise wordings.REGISTRY_NEEDED(what="The format", code="E-NO-REGISTRY")
-    return layout.registration
+    return layout.subject
 
 
-def with_imports(schemas: Schemas, schema: SchemaText, chosen: str = "") -> Schema:
+def with_imports(schemas: Schemas, schema: SchemaText, chosen: str = "") -> ResolvedSchema:
     """The schema with all that it imports."""
     imported = tuple(schemas.imported(schema).items()) if schema.references else ()
-    return Schema(schema.kind, schema.text, imported, chosen)
+    return ResolvedSchema(schema.kind, schema.text, imported, chosen)
 
 
 def columns_of(layout: Layout) -> Columns:
@@ -78,10 +76,11 @@ def read_by_schema(payload: Bytes, layout: Layout, kind: str, make: MakeReader) 
     """Read the wanted columns of each payload by its own schema, which has to be of a kind."""
     if not layout.columns:
         return nothing_read(layout, len(payload))
-    schemas, chosen = registration_of(layout).schemas, layout.properties.get("fullSchemaName", "")
-    bad: dict[int, str] = dict.fromkeys(without_prefix(payload), NO_PREFIX)
+    schemas, chosen = subject_in(layout).schemas, layout.properties.get(SCHEMA_NAME, "")
+    given = framed(payload)
+    bad = given.bad
     found: list[list[Any]] = [[None] * len(payload) for _ in layout.wanted]
-    for schema_id, rows in by_schema(payload):
+    for schema_id, rows in given.by_schema():
         text = schemas.by_id(schema_id)
         try:
             if text.kind != kind:
@@ -104,24 +103,20 @@ def read_by_schema(payload: Bytes, layout: Layout, kind: str, make: MakeReader) 
     return Read(tuple(pa.array(v, arrow_type(c.type)) for v, c in arrays), bad)
 
 
-def without_prefix(payload: Bytes) -> list[int]:
-    """The rows that have bytes, but none that say their schema."""
-    _, framed = schema_ids(payload)
-    return [int(row) for row in np.flatnonzero(present_rows(payload) & ~framed)]
-
-
 @lru_cache(maxsize=1_000)
-def _made(make: MakeReader, schema: Schema, columns: Columns, wrapped: bool) -> ReadValues:
+def _made(make: MakeReader, schema: ResolvedSchema, columns: Columns, wrapped: bool) -> ReadValues:
     return make(schema, columns, wrapped)
 
 
 @lru_cache(maxsize=1_000)
-def _made_writer(make: MakeWriter, schema: Schema, columns: Columns, wrapped: bool) -> WriteValues:
+def _made_writer(
+    make: MakeWriter, schema: ResolvedSchema, columns: Columns, wrapped: bool
+) -> WriteValues:
     return make(schema, columns, wrapped)
 
 
 def write_by_schema(
-    arrays: list[pa.Array], layout: Layout, schema: tuple[int, Schema], make: MakeWriter
+    arrays: list[pa.Array], layout: Layout, schema: tuple[int, ResolvedSchema], make: MakeWriter
 ) -> Written:
     """Write each row by a schema, whose id comes first. A single column that is not wrapped and
     NULL is a NULL payload."""

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
 
+from millstream.catalog.formats import NULLS, SCHEMA_ID, SCHEMA_NAME
 from millstream.formats import avro, protobuf
 from millstream.formats.avro_types import VALUE_NAME, avro_text, key_name
 from millstream.formats.json_schema import json_text, json_type
 from millstream.formats.json_sr import read_json_sr, write_json_sr
-from millstream.formats.payload import Bytes, Layout, Read, Registration, Written
-from millstream.formats.proto_types import DEFAULT_NAME, NULLS
+from millstream.formats.payload import Bytes, Layout, Read, Subject, Written
+from millstream.formats.proto_types import DEFAULT_NAME
 from millstream.formats.registered_rows import (
     Columns,
-    Schema,
+    ResolvedSchema,
     columns_of,
     read_by_schema,
-    registration_of,
+    subject_in,
     with_imports,
     write_by_schema,
 )
@@ -29,11 +31,11 @@ from millstream.model import refusals
 from millstream.model.schema_text import SchemaText
 from millstream.model.types import SqlType
 
-NAME, SCHEMA_ID = "fullSchemaName", "schemaId"
 Properties: TypeAlias = Mapping[str, str]
 
-
-Write = Callable[[duckdb.DuckDBPyConnection, list[pa.Array], Layout, tuple[int, Schema]], Written]
+Write = Callable[
+    [duckdb.DuckDBPyConnection, list[pa.Array], Layout, tuple[int, ResolvedSchema]], Written
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class SchemaFormat:
     described: str
     text: Callable[[Columns, str, bool, Properties], str]
     name: Callable[[str, bool], str]
-    type_of: Callable[[Schema], SqlType | None]
+    type_of: Callable[[ResolvedSchema], SqlType | None]
     read: Callable[[duckdb.DuckDBPyConnection, Bytes, Layout], Read]
     write: Write
 
@@ -111,7 +113,7 @@ def schema_text(
     """The schema of the keys or values of a stream or table. Raises StatementError for columns that
     the format cannot have."""
     form = SCHEMA_FORMATS[name]
-    called = properties.get(NAME) or form.name(source, is_key)
+    called = properties.get(SCHEMA_NAME) or form.name(source, is_key)
     try:
         return SchemaText(form.kind, form.text(columns, called, wrapped, properties))
     except SchemaError as error:
@@ -123,28 +125,36 @@ def write_registered(
 ) -> Written:
     """Write one side of the records in a format of the registry. Raises StatementError for columns
     that the schema cannot have."""
-    schema = _written(name, layout, registration_of(layout))
+    schema = _written(name, layout, subject_in(layout))
     try:
         return SCHEMA_FORMATS[name].write(con, columns, layout, schema)
     except SchemaError as error:
         raise refusals.SCHEMA_NOT_OF_COLUMNS(id=schema[0], reason=error) from error
 
 
-def _written(name: str, layout: Layout, registration: Registration) -> tuple[int, Schema]:
+def _written(name: str, layout: Layout, subject: Subject) -> tuple[int, ResolvedSchema]:
     """The id of the schema that is written, and the schema."""
-    schemas, chosen = registration.schemas, layout.properties.get(NAME, "")
+    schemas, chosen = subject.schemas, layout.properties.get(SCHEMA_NAME, "")
     given = layout.properties.get(SCHEMA_ID)
     if given is not None:
         return int(given), with_imports(schemas, schemas.by_id(int(given)), chosen)
-    latest = schemas.latest(registration.subject) if registration.inserting else None
+    latest = schemas.latest(subject.name) if subject.inserting else None
     if latest is not None and latest.schema.kind == SCHEMA_FORMATS[name].kind:
         return latest.id, with_imports(schemas, latest.schema, chosen)
-    text = schema_text(
-        name,
-        columns_of(layout),
-        registration.source,
-        layout.properties,
-        is_key=registration.is_key,
-        wrapped=layout.wrapped,
-    )
-    return schemas.id_of(registration.subject, text), with_imports(schemas, text, chosen)
+    properties = tuple(layout.properties.items())
+    made = (name, columns_of(layout), subject.source, properties, subject.is_key, layout.wrapped)
+    text = _text_once(*made)
+    return schemas.id_of(subject.name, text), with_imports(schemas, text, chosen)
+
+
+@lru_cache(maxsize=1_000)
+def _text_once(
+    name: str,
+    columns: Columns,
+    source: str,
+    properties: tuple[tuple[str, str], ...],
+    is_key: bool,
+    wrapped: bool,
+) -> SchemaText:
+    """`schema_text`, which is asked for with each batch."""
+    return schema_text(name, columns, source, dict(properties), is_key=is_key, wrapped=wrapped)

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 from millstream.catalog import wordings as catalog_wordings
 from millstream.catalog.catalog import Catalog, already_exists
-from millstream.catalog.formats import DEFAULT_KEY, INFERRING
+from millstream.catalog.formats import INFERRING
 from millstream.catalog.properties import (
-    DEFAULT_KEY_FORMAT,
     DEFAULT_VALUE_FORMAT,
     Form,
     Properties,
     check_retention,
-    default_format,
+    format_names,
     make_format,
     read_properties,
     wrapping,
@@ -58,8 +57,7 @@ def _created(
     given = read_properties(statement.properties, Form.CREATE)
     if given.topic is None:
         raise wordings.TOPIC_PROPERTY_MISSING()
-    key_format = given.key_format or default_format(properties, DEFAULT_KEY_FORMAT) or DEFAULT_KEY
-    value_format = given.value_format or default_format(properties, DEFAULT_VALUE_FORMAT)
+    key_format, value_format = format_names(given, properties)
     if value_format is None:
         raise wordings.VALUE_FORMAT_MISSING(
             hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config."

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
-from millstream.catalog.formats import DEFAULT_KEY, NO_COLUMNS
+from millstream.catalog.formats import DEFAULT_KEY, NO_COLUMNS, SCHEMA_ID
 from millstream.catalog.properties import (
     DEFAULT_KEY_FORMAT,
     DEFAULT_VALUE_FORMAT,
@@ -189,7 +189,7 @@ def _with_inherited(
     name: str, settings: Mapping[str, str], inherited: Format, wrap: bool | None = None
 ) -> Format:
     kept = dict(inherited.properties) if inherited.name == name else {}
-    kept.pop("schemaId", None)
+    kept.pop(SCHEMA_ID, None)
     return make_format(name, {**kept, **settings}, wrap)
 
 

@@ -27,8 +27,9 @@ _IDENTITY = "schema registry"
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is registered. `subjects`: the versions of each, oldest first."""
+class KnownSchemas:
+    """See `Schemas`: what is registered at some moment, such as when a job was sent to another
+    process. `subjects`: the versions of each, oldest first."""
 
     texts: dict[int, SchemaText] = field(default_factory=dict)
     ids: dict[SchemaText, int] = field(default_factory=dict)
@@ -40,8 +41,8 @@ class _Known:
         self.ids.setdefault(registered.schema, registered.id)
         self.subjects.setdefault(registered.subject, []).append(registered)
 
-    def text_of(self, schema_id: int) -> SchemaText:
-        """The schema with an id; raises UnavailableError if there is none."""
+    def by_id(self, schema_id: int) -> SchemaText:
+        """See `Schemas`."""
         found = self.texts.get(schema_id)
         if found is None:
             raise UnavailableError(
@@ -55,6 +56,22 @@ class _Known:
         if subject is None:
             return schema_id in self.texts
         return any(schema_id in (None, each.id) for each in self.subjects.get(subject, []))
+
+    def id_of(self, subject: str, schema: SchemaText) -> int:
+        """See `Schemas`. Raises UnavailableError for a schema that is not registered."""
+        for each in self.subjects.get(subject, []):
+            if each.schema == schema:
+                return each.id
+        raise UnavailableError(f"The schema of {subject} was not registered before the job began")
+
+    def latest(self, subject: str) -> Registered | None:
+        """See `Schemas`."""
+        versions = self.subjects.get(subject)
+        return versions[-1] if versions else None
+
+    def delete(self, subject: str) -> None:
+        """See `Schemas`."""
+        raise UnavailableError(f"{subject} cannot be deleted in another process")
 
     def imported(self, schema: SchemaText) -> dict[str, str]:
         """See `Schemas`."""
@@ -79,41 +96,6 @@ class _Known:
             self.subjects.pop(subject, None)
 
 
-class KnownSchemas:
-    """See `Schemas`: what a registry knew when it was sent to another process."""
-
-    def __init__(self, known: _Known) -> None:
-        self._known = known
-
-    def by_id(self, schema_id: int) -> SchemaText:
-        """See `Schemas`."""
-        return self._known.text_of(schema_id)
-
-    def id_of(self, subject: str, schema: SchemaText) -> int:
-        """See `Schemas`. Raises UnavailableError for a schema that is not registered."""
-        for each in self._known.subjects.get(subject, []):
-            if each.schema == schema:
-                return each.id
-        raise UnavailableError(f"The schema of {subject} was not registered before the job began")
-
-    def has(self, subject: str | None, schema_id: int | None) -> bool:
-        """See `Schemas`."""
-        return self._known.has(subject, schema_id)
-
-    def latest(self, subject: str) -> Registered | None:
-        """See `Schemas`."""
-        versions = self._known.subjects.get(subject)
-        return versions[-1] if versions else None
-
-    def delete(self, subject: str) -> None:
-        """See `Schemas`."""
-        raise UnavailableError(f"{subject} cannot be deleted in another process")
-
-    def imported(self, schema: SchemaText) -> dict[str, str]:
-        """See `Schemas`."""
-        return self._known.imported(schema)
-
-
 class EmbeddedRegistry:
     """See `Schemas`. The methods may be called by any thread."""
 
@@ -125,14 +107,14 @@ class EmbeddedRegistry:
         self._clock = clock
         self._writer: Writer[pa.Table] | None = None
         self._lock = threading.RLock()
-        self._known = _Known()
+        self._known = KnownSchemas()
         for key, value in self._records():
             _apply(self._known, key, value)
 
     def by_id(self, schema_id: int) -> SchemaText:
         """The schema with an id; raises UnavailableError if there is none yet."""
         with self._lock:
-            return self._known.text_of(schema_id)
+            return self._known.by_id(schema_id)
 
     def id_of(self, subject: str, schema: SchemaText) -> int:
         """The id of a schema of a subject, which is registered unless it is. Raises StatementError
@@ -155,8 +137,9 @@ class EmbeddedRegistry:
                 found = max(self._known.texts, default=0) + 1
             elif self._known.texts.get(found, schema) != schema:
                 raise wordings.ID_TAKEN(id=found)
-            versions = self._known.subjects.get(subject, [])
-            made = Registered(found, subject, versions[-1].version + 1 if versions else 1, schema)
+            before = self._known.latest(subject)
+            version = 1 if before is None else before.version + 1
+            made = Registered(found, subject, version, schema)
             self._write(made)
             self._known.add(made)
             return made
@@ -169,8 +152,7 @@ class EmbeddedRegistry:
     def latest(self, subject: str) -> Registered | None:
         """The newest schema of a subject; None if it has none."""
         with self._lock:
-            versions = self._known.subjects.get(subject)
-            return versions[-1] if versions else None
+            return self._known.latest(subject)
 
     def subjects(self) -> tuple[str, ...]:
         """The names of all subjects."""
@@ -195,10 +177,11 @@ class EmbeddedRegistry:
         with self._lock:
             return self._known.imported(schema)
 
-    def __reduce__(self) -> tuple[type[KnownSchemas], tuple[_Known]]:
+    def __reduce__(self) -> tuple[type[KnownSchemas], tuple[object, ...]]:
         """What another process gets: all that is registered now."""
         with self._lock:
-            return KnownSchemas, (deepcopy(self._known),)
+            known = deepcopy(self._known)
+        return KnownSchemas, (known.texts, known.ids, known.subjects)
 
     def close(self) -> None:
         """Release the writer; idempotent."""
@@ -251,7 +234,7 @@ def _encoded(made: Registered, *, deleted: bool) -> tuple[bytes, bytes]:
     return json.dumps(key).encode(), json.dumps(value).encode()
 
 
-def _apply(known: _Known, key: bytes, content: bytes | None) -> None:
+def _apply(known: KnownSchemas, key: bytes, content: bytes | None) -> None:
     try:
         value = json.loads(content or b"null")
         if value is None:

@@ -24,7 +24,7 @@ from millstream.catalog.formats import (
 )
 from millstream.catalog.properties import DEFAULT_KEY_FORMAT, known_format
 from millstream.formats.codec import read_payload, write_payload
-from millstream.formats.payload import Layout, Registration
+from millstream.formats.payload import Layout, Subject
 from millstream.formats.validate import supports_type
 from millstream.log.embedded import EmbeddedLog
 from millstream.model.errors import StatementError
@@ -95,8 +95,8 @@ def test_the_code_reads_and_writes_what_the_table_says_is_usable(name: str) -> N
     con, nothing = duckdb.connect(), pa.array([None], pa.binary())
     layout = Layout((Column("A", STRING),), (0,))
     if name in INFERRING:
-        registration = Registration(registry(), "t-value", "S", is_key=False)
-        layout = replace(layout, registration=registration)
+        subject = Subject(registry(), "t-value", "S", is_key=False)
+        layout = replace(layout, subject=subject)
     assert read_payload(con, nothing, layout, name).columns[0].to_pylist() == [None]
     written = write_payload(con, [pa.array(["x"])], layout, name, 1).payload
     assert len(written) == 1

@@ -22,20 +22,14 @@ from millstream.formats.schema_error import SchemaError
 from millstream.model.errors import RecordError
 from millstream.model.types import (
     BIGINT,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DOUBLE,
     INTEGER,
     STRING,
-    TIME,
-    TIMESTAMP,
     Array,
     Decimal,
     Field,
-    Map,
     Struct,
 )
+from tests.unit.formats.columns import COLUMNS
 
 Drawn = tuple[Any, st.SearchStrategy[Any]]
 """A schema, and what it can have."""
@@ -177,23 +171,6 @@ def test_lengths_are_bounded_by_the_record() -> None:
             avro_reader(parse_avro(schema))(huge + b"\0", 0)
     assert nulls(b"\4\0", 0) == [None, None]
     assert nulls(b"\3\2\0", 0) == [None, None], "a block with its size"
-
-
-COLUMNS = (
-    ("B", BOOLEAN),
-    ("I", INTEGER),
-    ("L", BIGINT),
-    ("D", DOUBLE),
-    ("N", Decimal(6, 2)),
-    ("S", STRING),
-    ("Y", BYTES),
-    ("DAY", DATE),
-    ("T", TIME),
-    ("AT_", TIMESTAMP),
-    ("A", Array(STRING)),
-    ("M", Map(STRING, INTEGER)),
-    ("R", Struct((Field("X", INTEGER), Field("IN", Struct((Field("Z", Array(DOUBLE)),)))))),
-)
 
 
 def test_the_schema_of_columns_is_read_as_them() -> None:

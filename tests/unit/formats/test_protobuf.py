@@ -15,26 +15,20 @@ from millstream.formats.proto_types import message_of, proto_text, sql_type_of
 from millstream.formats.proto_write import message_writer
 from millstream.formats.protobuf import protobuf_type, read_values, write_values
 from millstream.formats.registered import prefix_of
-from millstream.formats.registered_rows import Schema
+from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
 from millstream.model.errors import RecordError
 from millstream.model.types import (
     BIGINT,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DOUBLE,
     INTEGER,
     STRING,
-    TIME,
-    TIMESTAMP,
     Array,
-    Decimal,
     Field,
     Map,
     Struct,
 )
 from tests.conformance.messages import messages_of
+from tests.unit.formats.columns import COLUMNS
 
 SCALARS = """
 syntax = "proto3"; package shop;
@@ -119,23 +113,6 @@ def test_google_reads_what_is_written(values: dict[str, Any]) -> None:
     assert message_factory.GetMessageClass(ALL).FromString(content) == message(values, {}, {})
 
 
-COLUMNS = (
-    ("B", BOOLEAN),
-    ("I", INTEGER),
-    ("L", BIGINT),
-    ("D", DOUBLE),
-    ("N", Decimal(6, 2)),
-    ("S", STRING),
-    ("Y", BYTES),
-    ("DAY", DATE),
-    ("T", TIME),
-    ("AT_", TIMESTAMP),
-    ("A", Array(STRING)),
-    ("M", Map(STRING, INTEGER)),
-    ("R", Struct((Field("X", INTEGER), Field("IN", Struct((Field("Z", Array(DOUBLE)),)))))),
-)
-
-
 @pytest.mark.parametrize("nulls", ["", "OPTIONAL", "WRAPPER"])
 def test_the_schema_of_columns_is_read_as_them(nulls: str) -> None:
     made = message_of(COLUMNS, "my.space.Root", {"nullableRepresentation": nulls})
@@ -154,17 +131,19 @@ def test_the_message_that_a_payload_is() -> None:
     text = 'syntax = "proto3"; message A { int32 x = 1; message C { string z = 1; } }'
     text += " message B { string x = 1; }"
     columns = (("X", STRING),)
-    chosen = Schema("PROTOBUF", text, chosen="B")
+    chosen = ResolvedSchema("PROTOBUF", text, chosen="B")
     out = bytearray(prefix_of(7))
     write_values(chosen, columns, True)(["t"], out)
     assert bytes(out[5:7]) == b"\2\2", "one number leads there: the second message"
-    read = read_values(Schema("PROTOBUF", text), columns, True)
+    read = read_values(ResolvedSchema("PROTOBUF", text), columns, True)
     assert read(bytes(out)) == ["t"]
     first = bytearray(prefix_of(7))
-    write_values(Schema("PROTOBUF", text), (("X", INTEGER),), True)([5], first)
+    write_values(ResolvedSchema("PROTOBUF", text), (("X", INTEGER),), True)([5], first)
     assert first[5] == 0
     assert read(bytes(first)) == ["5"], "as text, because the column is one"
-    assert protobuf_type(Schema("PROTOBUF", text, chosen="A.C")) == Struct((Field("z", STRING),))
+    assert protobuf_type(ResolvedSchema("PROTOBUF", text, chosen="A.C")) == Struct(
+        (Field("z", STRING),)
+    )
     for broken in (b"", b"\2", b"\2\x10\0", b"\4\0", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"):
         with pytest.raises(RecordError):
             read(prefix_of(7) + broken)
