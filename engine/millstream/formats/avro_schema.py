@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millstream.formats.schema_error import SchemaError
+from millstream.formats.schema_error import SchemaError, Size
 
 DEPTH_MAX = 100
 """The deepest nesting of a schema that is read."""
@@ -115,9 +115,25 @@ def parse_avro(text: str, imported: Mapping[str, str] | None = None) -> AvroType
     try:
         for other in (imported or {}).values():
             _Reader(names).read(_json(other), "", 0)
-        return _Reader(names).read(_json(text), "", 0)
+        made = _Reader(names).read(_json(text), "", 0)
     except RecursionError:
         raise SchemaError("the schema is nested too deeply") from None
+    _measure(made, Size())
+    return made
+
+
+def _measure(schema: AvroType, size: Size) -> None:
+    """Refuse a schema that is too large where each name stands for the whole of its type."""
+    size.count()
+    match schema:
+        case Record(fields=fields):
+            for each in fields:
+                _measure(each.type, size)
+        case Items(inner) | Values(inner):
+            _measure(inner, size)
+        case Union(branches):
+            for branch in branches:
+                _measure(branch, size)
 
 
 def _json(text: str) -> Any:

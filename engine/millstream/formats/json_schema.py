@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from millstream.formats.registered_rows import Columns, ResolvedSchema
-from millstream.formats.schema_error import SchemaError
+from millstream.formats.schema_error import SchemaError, Size
 from millstream.model.types import (
     BIGINT,
     BOOLEAN,
@@ -80,7 +80,8 @@ _WRITTEN: dict[SqlType, dict[str, Any]] = {
 def json_type(schema: ResolvedSchema) -> SqlType | None:
     """The type of what a schema describes; None if no column can have it. Raises SchemaError."""
     documents = {name: _parsed(text) for name, text in schema.imported}
-    return _Reader(_parsed(schema.text), documents).read(_parsed(schema.text), ())
+    root = _parsed(schema.text)
+    return _Reader(root, documents, Size()).read(root, ("#",))
 
 
 def json_text(columns: Columns, *, wrapped: bool) -> str:
@@ -104,12 +105,14 @@ def _parsed(text: str) -> Any:
 class _Reader:
     """Reads types of a document; `imported`: others, by the names under which it refers to them."""
 
-    def __init__(self, root: Any, imported: Mapping[str, Any]) -> None:
+    def __init__(self, root: Any, imported: Mapping[str, Any], size: Size) -> None:
         self._root = root
         self._imported = imported
+        self._size = size
 
     def read(self, given: Any, around: tuple[str, ...]) -> SqlType | None:
         """The type of a schema; `around`: the references that led here."""
+        self._size.count()
         if not isinstance(given, dict) or len(around) > DEPTH_MAX:
             return None
         if isinstance(given.get("$ref"), str):
@@ -143,7 +146,7 @@ class _Reader:
             if not isinstance(found, dict) or step not in found:
                 raise SchemaError(f"the schema refers to {name}, which it does not have")
             found = found[step]
-        reader = self if root is self._root else _Reader(root, self._imported)
+        reader = self if root is self._root else _Reader(root, self._imported, self._size)
         return reader.read(found, (*around, name))
 
     def _plain(self, given: dict[str, Any], kind: Any, around: tuple[str, ...]) -> SqlType | None:

@@ -27,7 +27,7 @@ from millstream.formats.proto_types import (
     Scalar,
     Wrapper,
 )
-from millstream.formats.schema_error import SchemaError
+from millstream.formats.schema_error import SchemaError, Size
 from millstream.model.types import DATE, TIME, TIMESTAMP, Decimal
 
 DEPTH_MAX = 100
@@ -152,6 +152,7 @@ class _Names:
 
     defined: dict[str, ast.Message | ast.Enum] = field(default_factory=dict)
     proto2: set[str] = field(default_factory=set)
+    size: Size = field(default_factory=Size)
 
     def add(self, file: ast.File) -> None:
         """Note what a file defines."""
@@ -169,6 +170,7 @@ class _Names:
 
     def resolved(self, full: str, around: tuple[str, ...] = ()) -> Message | Enumerated | Recursion:
         """What a full name means; `around`: the messages around its use."""
+        self.size.count()
         if full in around:
             return Recursion(full[1:])
         if len(around) > DEPTH_MAX:

@@ -267,6 +267,16 @@ def test_columns_that_a_schema_cannot_have(schema: str, kind: Any, reason: str) 
         avro_writer(parse_avro(schema), [("V", kind)], wrapped=False)
 
 
+def test_types_that_double_at_each_name_are_refused() -> None:
+    """A schema of forty lines would be a type with more fields than there is memory for."""
+    made: Any = "int"
+    for level in range(40):
+        fields = [{"name": "a", "type": made}, {"name": "b", "type": f"r{level - 1}"}]
+        made = {"type": "record", "name": f"r{level}", "fields": fields[: 2 if level else 1]}
+    with pytest.raises(SchemaError, match="more than 10000 types"):
+        parse_avro(json.dumps(made))
+
+
 def test_names() -> None:
     assert key_name("my_orders") == "io.confluent.ksql.avro_schemas.MyOrdersKey"
     with pytest.raises(SchemaError, match="Illegal character in: a-b"):

@@ -149,6 +149,13 @@ def test_the_message_that_a_payload_is() -> None:
             read(prefix_of(7) + broken)
 
 
+def test_types_that_double_at_each_name_are_refused() -> None:
+    lines = ['syntax = "proto3"; message R0 { int32 x = 1; }']
+    lines += [f"message R{n} {{ R{n - 1} a = 1; R{n - 1} b = 2; }}" for n in range(1, 40)]
+    with pytest.raises(SchemaError, match="more than 10000 types"):
+        parse_proto("\n".join(lines))
+
+
 def test_imports_are_resolved_by_names_and_spaces() -> None:
     other = 'syntax = "proto3"; package a.b; message Event { int64 at = 1; }'
     text = 'syntax = "proto3"; package a; import "event.proto"; message M { b.Event e = 1; }'
