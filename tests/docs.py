@@ -168,6 +168,7 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
 * JOIN and GROUP BY do not work on values in the KAFKA format.
 * Records in the formats AVRO, MSGPACK, PROTOBUF and PROTOBUF_NOSR are read and written one by one
   in Python, those of the other formats by columns. So these cost much more CPU for each record.
+  JSON_SR is read by columns unless a column has maps, which may be lists of their entries.
 * AVRO, JSON_SR and PROTOBUF have their schemas in a registry: a payload begins with a zero and the
   id of its schema. CREATE without columns takes them from the newest schema of the subject (the
   name of the topic, then -key or -value), or from VALUE_SCHEMA_ID; with columns it registers a
