@@ -62,7 +62,11 @@ CAPABILITIES: Mapping[str, Capability] = {
         settings=frozenset((_DELIMITER,)),
     ),
     "JSON": Capability(),
-    "JSON_SR": Capability(registry=True, settings=frozenset((SCHEMA_NAME, SCHEMA_ID))),
+    "JSON_SR": Capability(
+        registry=True,
+        settings=frozenset((SCHEMA_NAME, SCHEMA_ID)),
+        maps="JSON only supports MAP types with STRING keys",
+    ),
     "KAFKA": Capability(
         types=frozenset(str(kind) for kind in (INTEGER, BIGINT, DOUBLE, STRING, BYTES)),
         wraps=frozenset((False,)),

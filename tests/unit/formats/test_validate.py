@@ -28,6 +28,7 @@ KAFKA, JSON, DELIMITED, NONE = (Format(n) for n in ("KAFKA", "JSON", "DELIMITED"
         (schema(STRING, STRING, STRING), KAFKA, KAFKA, "single field. Got: [`V0` STRING, `V1` ST"),
         (schema(Array(Map(STRING, STRING)), STRING), JSON, JSON, "Column type: ARRAY<MAP<STRING,"),
         (schema(None, Map(INTEGER, STRING)), NONE, JSON, "JSON only supports MAP types with STRI"),
+        (schema(None, Map(INTEGER, STRING)), NONE, Format("JSON_SR"), "JSON only supports MAP typ"),
         (schema(STRING, STRING), NONE, JSON, "no columns are defined. Got: [`K` STRING KEY]"),
         (schema(STRING, STRING, STRING), KAFKA, Format("JSON", True), "only valid for single-fiel"),
         (schema(None, STRING), NONE, Format("KAFKA", True), "'WRAP_SINGLE_VALUE' set to 'true'"),
