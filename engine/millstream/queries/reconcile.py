@@ -192,8 +192,7 @@ def _replace(registry: QueryRegistry, query_id: str) -> None:
 
 
 def _pause(registry: QueryRegistry, query_id: str) -> None:
-    registry.runtime.pause(query_id)
-    registry.driver.wake(query_id)
+    registry.driver.pause(query_id)
     registry.queries[query_id].paused = True
 
 

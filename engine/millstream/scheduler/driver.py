@@ -143,6 +143,14 @@ class Driver:
             if not self._scheduler.after_release(query_id, lambda: close(self._clock(), commit)):
                 close(self._clock(), commit)
 
+    def pause(self, query_id: str) -> None:
+        """Pause a query, and wait until the step that it is in has ended: it processes nothing that
+        arrives later. If the step does not end in time, the query pauses when it does."""
+        self.runtime.pause(query_id)
+        until = min(time.monotonic() + REMOVE_SECONDS, self._deadline)
+        with self._scheduler.holding(query_id, until):
+            self.wake(query_id)
+
     def resume(self, query_id: str) -> None:
         """Continue a query after a pause or an error."""
         with self._scheduler.holding(query_id, time.monotonic() + REMOVE_SECONDS) as acquired:

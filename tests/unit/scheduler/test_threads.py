@@ -12,7 +12,7 @@ from millstream import Database, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.scheduler import driver
 from millstream.service import engine
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 SOURCES = (
     "CREATE STREAM a (k STRING KEY, v INT) WITH (KAFKA_TOPIC='a', PARTITIONS=2,"
@@ -192,6 +192,37 @@ def test_a_fault_stops_its_query_only(monkeypatch: pytest.MonkeyPatch) -> None:
         db.execute(f"RESUME {failing};")
         db.wait()
         assert len(list(db.execute("SELECT * FROM other;"))) == 3
+
+
+def test_a_paused_query_processes_nothing_that_arrives_after_the_statement(gate: Gate) -> None:
+    """The statement waits for the step that is under way: it might read once more."""
+    with connect(gate) as db:
+        hanging(db, gate)
+        query_id = next(iter(db.engine.runtime.query_ids()))
+        pausing = threading.Thread(target=db.execute, args=("PAUSE ALL;",))
+        pausing.start()
+        until(lambda: db.engine.driver.workers.requested(query_id))
+        gate.released.set()
+        pausing.join()
+        before = len(list(db.execute("SELECT * FROM slow;")))
+        insert(db, "b")
+        db.wait()
+        assert [status.state.value for status in db.engine.statuses()] == ["PAUSED"]
+        assert len(list(db.execute("SELECT * FROM slow;"))) == before <= 3
+        db.execute("RESUME ALL;")
+        db.wait()
+        assert len(list(db.execute("SELECT * FROM slow;"))) == 6
+
+
+def test_a_query_whose_function_hangs_pauses_when_it_returns(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "REMOVE_SECONDS", 0.1)
+    with connect(gate) as db:
+        hanging(db, gate)
+        db.execute("PAUSE ALL;")
+        gate.released.set()
+        until(lambda: db.engine.statuses()[0].state.value == "PAUSED")
 
 
 def test_closing_reports_what_did_not_stop(
