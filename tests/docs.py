@@ -174,8 +174,15 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
   name of the topic, then -key or -value), or from VALUE_SCHEMA_ID; with columns it registers a
   schema where there is none; CREATE … AS SELECT registers that of its result. A payload is read by
   its own schema: fields by their names in any case, NULL for those that it does not have.
-* The registry is within the database: its schemas are records of an internal topic. On Kafka there
-  is none yet, so these formats are refused there.
+* A database in a file has a registry of its own: its schemas are records of an internal topic.
+  Another one is named by `connect(…, schema_registry="http://localhost:8081")`, by
+  --schema-registry, or by the server's settings `ksql.schema.registry.url` and others of
+  confluent-kafka's client with that prefix (`basic.auth.user.info`, `bearer.auth.token`,
+  `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`, `timeout` in seconds). On Kafka
+  these formats are refused without one. Schemas of Protobuf may be texts or descriptors in base64.
+* A query that finds the id of a schema which the registry does not have, or does not tell, waits
+  with the reason in its status and goes on by itself. What it has told is kept: queries with known
+  schemas go on while it is down.
 * A NULL scalar of a PROTOBUF record is written as a zero, and read as one, in pull queries too;
   PROTOBUF_NULLABLE_REPRESENTATION gives it a place.
 * A record in the MSGPACK format is a map, and its fields are found and converted as those of JSON.

@@ -89,7 +89,8 @@ ABOVE = {
 """What the upper rooms may not import."""
 HOMES: dict[str, set[str]] = {
     "sqlglot": {"millstream_parser", "plan", "operators", "query", "dsl", "applications"},
-    "confluent_kafka": {"log"},
+    "confluent_kafka": {"log", "schemas"},
+    "httpx2": {"schemas"},
     "msgpack": {"formats"},
     "proto_schema_parser": {"formats"},
     "antlr4": {"formats"},

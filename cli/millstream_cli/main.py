@@ -20,7 +20,7 @@ from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.scripts.text import read_script
-from millstream_cli.options import parser
+from millstream_cli.options import parser, registry_settings
 from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
@@ -143,6 +143,7 @@ def _local(options: argparse.Namespace, config: Config) -> LocalSession:
             **dict(options.kafka_setting),
         },
         sharing=_sharing(options),
+        schema_registry=registry_settings(options, config.registry),
         properties=config.properties,
         queries_file=options.queries_file,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,6 +48,23 @@ def service_options(parser: argparse.ArgumentParser) -> None:
         help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
         " may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--schema-registry", metavar="URL",
+        help="the schema registry, for formats that have one (default: one in the file)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--registry-setting", action="append", default=[], type=setting, metavar="NAME=VALUE",
+        help="with --schema-registry: a setting of its client, as basic.auth.user.info=ann:secret;"
+        " may be repeated",
+    )  # fmt: skip
+
+
+def registry_settings(
+    options: argparse.Namespace, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The settings of the client of the schema registry; empty for none. `more`: of a file."""
+    url = {} if options.schema_registry is None else {"url": options.schema_registry}
+    return {**(more or {}), **url, **dict(options.registry_setting)}
 
 
 def group_options(group: argparse._ActionsContainer) -> None:
@@ -149,7 +167,8 @@ def _shell_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--config-file", metavar="FILE",
         help="a file of name=value: ssl.*, sasl.* and security.protocol are settings of the"
-        " connection, all others properties as SET gives them",
+        " connection, ksql.schema.registry.* those of the schema registry, all others properties as"
+        " SET gives them",
     )  # fmt: skip
     group.add_argument(
         "--query-row-limit", type=_positive, metavar="N", help="end a push query after N rows"

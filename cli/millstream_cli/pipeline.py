@@ -17,7 +17,13 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.service.opening import MEMORY
-from millstream_cli.options import group_options, property_option, service_options, setting
+from millstream_cli.options import (
+    group_options,
+    property_option,
+    registry_settings,
+    service_options,
+    setting,
+)
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 
@@ -107,7 +113,9 @@ def _opened(options: argparse.Namespace, errors: Output) -> Pipeline:
         kafka_settings=dict(options.kafka_setting),
         sharing=_sharing(options),
         settings=EngineSettings(
-            spark_options=dict(options.spark_option), history_memory_limit=options.memory_limit
+            spark_options=dict(options.spark_option),
+            history_memory_limit=options.memory_limit,
+            schema_registry=registry_settings(options),
         ),
         properties=dict(options.property),
     )

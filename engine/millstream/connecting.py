@@ -28,6 +28,7 @@ def connect(
     service_id: str = "default",
     kafka_settings: Mapping[str, str] | None = None,
     sharing: InstanceSettings | None = None,
+    schema_registry: str | Mapping[str, str] | None = None,
     settings: EngineSettings | None = None,
     properties: dict[str, str] | None = None,
     functions: Sequence[UserFunction] = (),
@@ -44,6 +45,9 @@ def connect(
     One cluster can hold several services with different `service_id`. `kafka_settings` are passed
     to all Kafka clients unchanged, e.g. {"security.protocol": "ssl"}; `sharing` configures how this
     instance works with the other instances of its service.
+    `schema_registry`: the URL of a schema registry, or the settings of its client, e.g. {"url":
+    "https://registry:8081", "basic.auth.user.info": "ann:secret"}. Without, a file has a registry
+    of its own, and the formats that need one are refused on Kafka.
     `properties` are session properties as in SET, e.g. {"auto.offset.reset": "earliest"};
     `functions` are Python functions that statements may call, see `millstream.udf`. With a
     `queries_file`, only its statements define streams, tables and queries.
@@ -53,7 +57,8 @@ def connect(
     """
     where, properties = str(path), properties or {}
     if where.startswith(("http://", "https://")):
-        if any((kafka, kafka_settings, sharing, settings, functions, queries_file)):
+        given = (kafka, kafka_settings, sharing, schema_registry, settings, functions)
+        if any((*given, queries_file)):
             raise StatementError("A database on a server has its settings and functions there")
         return _on_server(where, credentials, properties)
     if credentials is not None:
@@ -70,6 +75,9 @@ def connect(
     if sharing and kafka is None:
         raise StatementError("A database in a file is not shared: give kafka with sharing")
     settings = _with_threads(settings or EngineSettings(), session)
+    if schema_registry:
+        client = {"url": schema_registry} if isinstance(schema_registry, str) else schema_registry
+        settings = replace(settings, schema_registry=client)
     engine = open_log_engine(where, kafka, service_id, kafka_settings, sharing, settings, functions)
     try:
         if queries_file is not None:

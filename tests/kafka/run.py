@@ -42,6 +42,7 @@ def cluster(brokers: int = 1, *more: str) -> Iterator[tuple[str, dict[str, str]]
         try:
             yield servers, environment
         finally:
+            # The registry, too, if there is one.
             tool(environment, "stop", "--wipe")
 
 
@@ -64,7 +65,9 @@ def main() -> int:
     options = parser.parse_args()
     failed = []
     with cluster() as (servers, environment):
+        registry = tool(environment, "registry", "start")
         environment |= {"MILLSTREAM_KAFKA": servers, "SEQUENCES": str(options.sequences)}
+        environment["MILLSTREAM_REGISTRY"] = registry
         compiled = compiled_client() is not None
         print("Clients: plain, compiled" if compiled else "Clients: plain; no compiled one here")
         for title, arguments in checks(servers, options.cases, options.sample):

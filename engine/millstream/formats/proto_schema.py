@@ -13,6 +13,7 @@ from antlr4.error.ErrorListener import ErrorListener
 from proto_schema_parser import ast
 from proto_schema_parser.parser import Parser
 
+from millstream.formats.proto_descriptor import descriptor_text, is_descriptor
 from millstream.formats.proto_types import (
     DECIMAL_DIGITS,
     SCALARS,
@@ -100,6 +101,8 @@ def parse_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFil
 def _syntax(text: str) -> ast.File:
     if len(text) > LENGTH_MAX:
         raise SchemaError(f"the schema has more than {LENGTH_MAX} characters")
+    if is_descriptor(text):
+        text = descriptor_text(text)
     try:
         return Parser(setup_lexer=_strictly, setup_parser=_strictly).parse(text)
     except SchemaError:
@@ -155,8 +158,8 @@ class _Names:
     size: Size = field(default_factory=Size)
 
     def add(self, file: ast.File) -> None:
-        """Note what a file defines."""
-        self._add(file.file_elements, _package(file), proto2=file.syntax == "proto2")
+        """Note what a file defines. One that names no syntax is in that of proto2."""
+        self._add(file.file_elements, _package(file), proto2=file.syntax != "proto3")
 
     def _add(self, elements: Sequence[Any], space: str, *, proto2: bool) -> None:
         for each in elements:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+UNNAMED_KIND = "AVRO"
+"""The kind of a schema where the API of registries names none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -53,6 +56,10 @@ class Schemas(Protocol):
 
     def delete(self, subject: str) -> None:
         """Delete a subject; its schemas keep their ids. Does nothing if there is none."""
+
+    def prompt(self) -> Schemas:
+        """The same for threads that process queries and must not wait: while an answer is on its
+        way, UnavailableError is raised, and the caller tries again later."""
 
     def imported(self, schema: SchemaText) -> dict[str, str]:
         """The texts of the schemas that one imports, directly or not, by their names; each behind

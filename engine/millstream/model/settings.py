@@ -112,6 +112,9 @@ class EngineSettings:
     """The Spark master for queries over history."""
     spark_options: Mapping[str, str] = field(default_factory=dict)
     """Further options of the Spark session."""
+    schema_registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of confluent-kafka's client of a schema registry. Without, a database in a file has
+    a registry of its own, and one on Kafka has none."""
     push_buffer_bytes: int = 256 << 20
     """Rows that a push query's client has not read yet; with more it is dropped."""
     processing_rows: bool = False

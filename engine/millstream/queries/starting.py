@@ -259,7 +259,7 @@ def executors(
                 workers=registry.driver.workers,
                 topic_partitions=partial(_width_of_sent, registry),
                 grouping=grouping,
-                schemas=registry.schemas,
+                schemas=None if registry.schemas is None else registry.schemas.prompt(),
             )
             opened.callback(executor.close)
             inputs = tuple(item.topic for item in sub.inputs)

@@ -73,6 +73,10 @@ class KnownSchemas:
         """See `Schemas`."""
         raise UnavailableError(f"{subject} cannot be deleted in another process")
 
+    def prompt(self) -> KnownSchemas:
+        """See `Schemas`."""
+        return self
+
     def imported(self, schema: SchemaText) -> dict[str, str]:
         """See `Schemas`."""
         found: dict[str, str] = {}
@@ -176,6 +180,10 @@ class EmbeddedRegistry:
         imports itself. Raises StatementError for one that does not exist."""
         with self._lock:
             return self._known.imported(schema)
+
+    def prompt(self) -> EmbeddedRegistry:
+        """See `Schemas`."""
+        return self
 
     def __reduce__(self) -> tuple[type[KnownSchemas], tuple[object, ...]]:
         """What another process gets: all that is registered now."""

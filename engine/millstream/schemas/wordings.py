@@ -8,5 +8,10 @@ ID_TAKEN = Template("Another schema has the id {id}")
 REFERENCE_MISSING = Template(
     "The schema refers to version {version} of {subject}, which does not exist"
 )
+REGISTRY_REFUSED = Template(
+    "The schema registry at {registry} does not let this server do what it needs ({what}): it"
+    " answers with {status}"
+)
+SCHEMA_REFUSED = Template("The schema registry at {registry} refuses {what}: {reason}")
 TEMPLATES = templates_in(globals())
 """All templates by name."""

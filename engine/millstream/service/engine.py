@@ -34,7 +34,7 @@ from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.scheduler.driver import Driver
 from millstream.scheduler.restoring import Restoring
-from millstream.schemas.embedded import EmbeddedRegistry
+from millstream.schemas.opening import open_registry
 from millstream.state.store import Store
 from millstream.statements.inserting import Inserts
 
@@ -95,11 +95,7 @@ class Engine:
             linger_ms=settings.linger_ms if log.private else 0,
         )
         self.runtime.background = self.driver.workers
-        self.schemas = (
-            None
-            if self.shared
-            else EmbeddedRegistry(log, f"{settings.internal_prefix}schemas", clock)
-        )
+        self.schemas = open_registry(settings, log, clock, shared=self.shared)
         self.registry = self._registry(functions)
         self.cluster = Cluster(self.registry, incarnation, clock)
         self.command_topic = CommandTopic(

@@ -27,6 +27,7 @@ from millstream_server.bootstrap.secret import (
 PREFIXES = ("MILLSTREAM_", "KSQL_")
 PROPERTY_NAMES = frozenset(item.name for item in PROPERTIES)
 SPARK = "spark."
+REGISTRY = "ksql.schema.registry."
 KAFKA = ("security.protocol", "sasl.", "millstream.kafka.")
 _ENVIRONMENT_OF_OTHERS = re.compile(
     r"KSQL_(HEAP_OPTS|OPTS|JMX_OPTS|CLASSPATH|LOG4J.*|GC_LOG.*|HOME|DIR|JVM_PERFORMANCE_OPTS)"
@@ -47,6 +48,8 @@ class ServerConfig:
     """Defaults of sessions, as if set by SET."""
     kafka: Mapping[str, str | Secret] = field(default_factory=dict)
     """Settings of the Kafka clients."""
+    registry: Mapping[str, str | Secret] = field(default_factory=dict)
+    """Settings of the client of the schema registry."""
     insecure: bool = False
     """Whether the operator allowed an insecure public listener on the command line."""
     warnings: tuple[str, ...] = ()
@@ -108,6 +111,7 @@ def load_config(
     values = {option.name: _read(option, option.default, references) for option in OPTIONS}
     properties: dict[str, str] = {}
     kafka: dict[str, str | Secret] = {}
+    registry: dict[str, str | Secret] = {}
     spark: dict[str, str] = {}
     warnings = []
     for name, text in texts.items():
@@ -116,6 +120,8 @@ def load_config(
             values[option.name] = _read(option, text, references)
         elif name.startswith(KAFKA):
             kafka[name.removeprefix(KAFKA[-1])] = _client_value(name, text, references)
+        elif name.startswith(REGISTRY):
+            registry[name.removeprefix(REGISTRY)] = _client_value(name, text, references)
         elif name.startswith(SPARK):
             spark[name] = text
         elif canonical_name(name) in PROPERTY_NAMES:
@@ -125,7 +131,7 @@ def load_config(
             warnings.append(f"The setting {name} has no effect in Millstream")
         else:
             raise _unknown(name)
-    return ServerConfig(values, properties, kafka, insecure, tuple(warnings), spark)
+    return ServerConfig(values, properties, kafka, registry, insecure, tuple(warnings), spark)
 
 
 def _property(name: str, text: str) -> tuple[str, str]:
@@ -205,7 +211,8 @@ def _wrong(option: Option, text: str, why: str) -> StatementError:
 
 
 def _client_value(name: str, text: str, references: References) -> str | Secret:
-    secret = is_secret_key(name) or is_reference(text)
+    # A URL may hold a user and a password.
+    secret = is_secret_key(name) or is_reference(text) or "@" in text
     return references.resolve(text) if secret else text
 
 

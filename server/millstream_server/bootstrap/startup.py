@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -67,7 +67,8 @@ def open_database(config: ServerConfig) -> Database:
         path,
         kafka=kafka or None,
         service_id=config.text("ksql.service.id").rstrip("_") or "default",
-        kafka_settings=_revealed(config) if kafka else None,
+        kafka_settings=_revealed(config.kafka) if kafka else None,
+        schema_registry=_registry(config),
         sharing=instance_settings(config) if kafka else None,
         settings=EngineSettings(
             threads=config.count("millstream.duckdb.threads"),
@@ -94,11 +95,23 @@ def _functions(config: ServerConfig) -> tuple[UserFunction, ...]:
     return load_functions(config.text("ksql.extension.dir")) if enabled else ()
 
 
-def _revealed(config: ServerConfig) -> dict[str, str]:
+def _revealed(settings: Mapping[str, str | Secret]) -> dict[str, str]:
     return {
         name: value.reveal() if isinstance(value, Secret) else value
-        for name, value in config.kafka.items()
+        for name, value in settings.items()
     }
+
+
+def _registry(config: ServerConfig) -> dict[str, str] | None:
+    """The settings of the client of the schema registry; None for none, as an empty URL says."""
+    found = _revealed(config.registry)
+    if not found.get("url", " "):
+        return None
+    if found.get("basic.auth.credentials.source") == "SASL_INHERIT":
+        sasl = _revealed(config.kafka)
+        user = f"{sasl.get('sasl.username', '')}:{sasl.get('sasl.password', '')}"
+        found |= {"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": user}
+    return found or None
 
 
 def instance_settings(config: ServerConfig) -> InstanceSettings:

@@ -1,0 +1,141 @@
+"""Records of Confluent's serialisers, and records for its deserialisers, by one registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.message_factory import GetMessageClass
+
+import millstream
+from millstream import Database
+from tests.appending import append
+from tests.conformance.messages import messages_of
+from tests.other_registry import OtherRegistry, served
+
+AVRO = {
+    "type": "record",
+    "name": "order",
+    "fields": [
+        {"name": "n", "type": "long"},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2},
+        },
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {
+            "name": "lives",
+            "type": [
+                "null",
+                {"type": "record", "name": "place", "fields": [{"name": "town", "type": "string"}]},
+            ],
+        },
+    ],
+}
+AVRO_VALUE = {"n": 7, "price": Decimal("1.50"), "tags": ["x", "y"], "lives": {"town": "Bern"}}
+AVRO_ROW = (7, Decimal("1.50"), ["x", "y"], {"TOWN": "Bern"})
+JSON = {
+    "title": "order",
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "lives": {"type": "object", "properties": {"town": {"type": "string"}}},
+    },
+}
+JSON_VALUE = {"n": 7, "tags": ["x", "y"], "lives": {"town": "Bern"}}
+PROTO = """
+syntax = "proto3";
+message Other { string x = 1; }
+message Order { int64 n = 1; repeated string tags = 2; Place lives = 3;
+                message Place { string town = 1; } }
+"""
+
+
+@pytest.fixture
+def other() -> OtherRegistry:
+    return OtherRegistry()
+
+
+@pytest.fixture
+def url(other: OtherRegistry) -> Iterator[str]:
+    with served(other) as url:
+        yield url
+
+
+def opened(url: str) -> Database:
+    return millstream.connect(schema_registry=url, properties={"auto.offset.reset": "earliest"})
+
+
+def rows(db: Database, sql: str) -> list[tuple[Any, ...]]:
+    return list(db.execute(sql))  # type: ignore[arg-type]
+
+
+def written(db: Database, topic: str) -> list[bytes]:
+    """The values of a topic's first partition."""
+    found = db.engine.log.read(topic, 0, 0, 1_000).records()
+    return [value for value in found["value"].to_pylist() if value is not None]
+
+
+READ = (
+    "CREATE STREAM s WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='{0}');"
+    "CREATE STREAM t WITH (KAFKA_TOPIC='t') AS SELECT * FROM s;"
+)
+IN, OUT = (SerializationContext(topic, MessageField.VALUE) for topic in "st")
+
+
+def test_avro(url: str) -> None:
+    client = SchemaRegistryClient({"url": url})
+    theirs = AvroSerializer(client, json.dumps(AVRO))(AVRO_VALUE, IN)
+    with opened(url) as db:
+        db.execute(READ.format("AVRO"))
+        append(db, "s", theirs)
+        db.wait()
+        assert rows(db, "SELECT * FROM t") == [AVRO_ROW]
+        (ours,) = written(db, "t")
+        found = AvroDeserializer(client)(ours, OUT)
+        upper = {name.upper(): value for name, value in AVRO_VALUE.items()}
+        assert found == {**upper, "LIVES": {"TOWN": "Bern"}}
+
+
+def test_json(url: str) -> None:
+    client = SchemaRegistryClient({"url": url})
+    theirs = JSONSerializer(json.dumps(JSON), client)(JSON_VALUE, IN)
+    with opened(url) as db:
+        db.execute(READ.format("JSON_SR"))
+        append(db, "s", theirs)
+        db.wait()
+        assert rows(db, "SELECT n, tags, lives->town FROM t") == [(7, ["x", "y"], "Bern")]
+        (ours,) = written(db, "t")
+        found = JSONDeserializer(None, schema_registry_client=client)(ours, OUT)
+        assert found == {"N": 7, "TAGS": ["x", "y"], "LIVES": {"TOWN": "Bern"}}
+
+
+def test_protobuf(url: str, other: OtherRegistry) -> None:
+    client = SchemaRegistryClient({"url": url})
+    kind = GetMessageClass(messages_of(PROTO, ())[1])
+    message = kind(n=7, tags=["x", "y"], lives={"town": "Bern"})
+    theirs = ProtobufSerializer(kind, client)(message, IN)
+    assert theirs[5] != 0, "it is not the first message of its file"
+    with opened(url) as db:
+        db.execute(
+            READ.format("PROTOBUF").replace(
+                "'PROTOBUF'", "'PROTOBUF', VALUE_SCHEMA_FULL_NAME='Order'"
+            )
+        )
+        append(db, "s", theirs)
+        db.wait()
+        assert rows(db, "SELECT n, tags, lives->town FROM t") == [(7, ["x", "y"], "Bern")]
+        (ours,) = written(db, "t")
+        ((own,),) = (other.subjects["t-value"],)
+        (sink,) = messages_of(own["schema"], ())
+        found = ProtobufDeserializer(GetMessageClass(sink), {}, client)(ours, OUT)
+        assert (found.N, list(found.TAGS)) == (7, ["x", "y"])
