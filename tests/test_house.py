@@ -33,7 +33,7 @@ MAY_SEE: dict[str, set[str]] = {
     "operators": LANGUAGE | VOCABULARY | {"functions", "catalog", "plan", "topology"},
     "formats": VOCABULARY | {"catalog"},
     "log": VOCABULARY,
-    "schemas": VOCABULARY | {"log"},
+    "schemas": VOCABULARY | {"catalog", "formats", "log"},
     "state": VOCABULARY | {"operators"},
     "runtime": VOCABULARY | {"log"},
     "executor": VOCABULARY
@@ -94,6 +94,7 @@ HOMES: dict[str, set[str]] = {
     "msgpack": {"formats"},
     "proto_schema_parser": {"formats"},
     "antlr4": {"formats"},
+    "avro": {"schemas"},
     "pyspark": {"history"},
     "prompt_toolkit": {"millstream_cli"},
     "starlette": {"millstream_server"},

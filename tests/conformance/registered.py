@@ -22,6 +22,7 @@ from millstream.ddl.registrations import of_sides
 from millstream.model.errors import MillstreamError
 from millstream.model.schema_text import Reference, Registered, SchemaText
 from millstream.plan import define
+from millstream.schemas.compatibility import Level, normal
 from millstream.schemas.embedded import EmbeddedRegistry
 from millstream.service.engine import Engine
 from millstream_parser import statements as s
@@ -31,6 +32,7 @@ from tests.conformance.wire import json_text
 
 _FIRST_REFERENCE = 1_000_000
 _IDS_OF_REFERENCES = itertools.count(_FIRST_REFERENCE)
+_REGISTERED = ("AVRO", "PROTOBUF", "JSON_SR")
 _KINDS = {"AVRO": "AVRO", "PROTOBUF": "PROTOBUF", "JSON": "JSON", "JSON_SR": "JSON"}
 
 
@@ -39,6 +41,9 @@ def register_schemas(case: Case, statements: Iterable[s.Statement], engine: Engi
     statements with columns, then those of topics."""
     registry = registry_of(engine)
     topics = case.raw.get("topics", [])
+    if any(form in str(case.raw) for form in _REGISTERED):
+        # The registry of the suite's runner checks nothing.
+        registry.set_level(Level.NONE)
     given = {
         f"{topic['name']}-{side}"
         for topic in topics
@@ -62,7 +67,7 @@ def register_schemas(case: Case, statements: Iterable[s.Statement], engine: Engi
 def _register(subject: str, schema: SchemaText, registry: EmbeddedRegistry) -> None:
     """Register a schema under the next id that is none of a reference."""
     known = [each for name in registry.subjects() for each in registry.versions(name)]
-    found = next((each.id for each in known if each.schema == schema), None)
+    found = next((each.id for each in known if each.schema == normal(schema)), None)
     ids = [each.id for each in known if each.id < _FIRST_REFERENCE]
     registry.register(subject, schema, found or max(ids, default=0) + 1)
 

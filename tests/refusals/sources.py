@@ -71,7 +71,8 @@ class Hourly(millstream.Processor):
 
 SCHEMAS = {
     "numbers-value": '"int"',
-    "wrong-value": '"nothing"',
+    "wrong-value": '{"title": "org.apache.kafka.connect.data.Decimal", "connect.parameters":'
+    ' {"scale": "x"}}',
     "nulls-value": '"null"',
     "texts-value": '{"type": "record", "name": "t", "fields": [{"name": "V", "type": "string"}]}',
 }
@@ -91,7 +92,8 @@ def opened() -> Iterator[Database]:
         database.execute(OWN + MORE)
         assert database.engine.schemas is not None
         for subject, text in SCHEMAS.items():
-            database.engine.schemas.register(subject, SchemaText("AVRO", text))
+            kind = "JSON" if subject == "wrong-value" else "AVRO"
+            database.engine.schemas.register(subject, SchemaText(kind, text))
         database.execute(f"TERMINATE {database.engine.catalog.source('DERIVED').query_id};")
         database.wait()
         yield database

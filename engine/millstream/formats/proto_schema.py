@@ -71,6 +71,7 @@ class ProtoFile:
 
     messages: tuple[Message, ...]
     nested: Mapping[tuple[int, ...], Message]
+    package: str = ""
 
     def path_of(self, name: str) -> tuple[int, ...]:
         """The path of the message with a name, full or without its package. Raises SchemaError."""
@@ -81,7 +82,16 @@ class ProtoFile:
 
 
 def parse_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFile:
-    """Read a file; `imported`: the names and texts of those that it imports. Raises SchemaError."""
+    """Read a file; `imported`: the names and texts of those that it imports. Raises SchemaError,
+    also for a file without a message."""
+    file = parse_any_proto(text, imported)
+    if not file.messages:
+        raise SchemaError("the schema has no message")
+    return file
+
+
+def parse_any_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFile:
+    """As `parse_proto`, also for files that others import, which may have enums only."""
     names = _Names()
     for other in (_BUILT_IN, *(each for _, each in imported)):
         names.add(_syntax(other))
@@ -93,9 +103,7 @@ def parse_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFil
         assert isinstance(made, Message)
         found[path] = made
     outer = tuple(message for path, message in found.items() if len(path) == 1)
-    if not outer:
-        raise SchemaError("the schema has no message")
-    return ProtoFile(outer, found)
+    return ProtoFile(outer, found, _package(file)[1:])
 
 
 def _syntax(text: str) -> ast.File:
@@ -182,18 +190,20 @@ class _Names:
         if isinstance(given, ast.Enum):
             values = _of_kind(given.elements, ast.EnumValue)
             return Enumerated(tuple((value.number, value.name) for value in values))
-        fields = tuple(self._fields(given.elements, full, (*around, full), alone=False))
+        fields = tuple(self._fields(given.elements, full, (*around, full)))
         return Message(full[1:], fields)
 
     def _fields(
-        self, elements: Sequence[Any], full: str, around: tuple[str, ...], *, alone: bool
+        self, elements: Sequence[Any], full: str, around: tuple[str, ...], choice: str = ""
     ) -> Iterator[ProtoField]:
-        """`alone`: they are alternatives, so each may be missing."""
+        """`choice`: the name of the alternatives that they are, so that each may be missing."""
         for each in elements:
             match each:
                 case ast.Field():
                     kind = self._type(each.type, full, around, each.options)
-                    yield ProtoField(each.number, each.name, kind, self._label(each, full, alone))
+                    label = self._label(each, full, alone=bool(choice))
+                    required = each.cardinality is ast.FieldCardinality.REQUIRED
+                    yield ProtoField(each.number, each.name, kind, label, choice, required)
                 case ast.MapField():
                     key = self._type(each.key_type, full, around, ())
                     value = self._type(each.value_type, full, around, each.options)
@@ -201,9 +211,9 @@ class _Names:
                         raise SchemaError(f"the keys of the map {each.name} are no scalars")
                     yield ProtoField(each.number, each.name, MapOf(key, value))
                 case ast.OneOf():
-                    yield from self._fields(each.elements, full, around, alone=True)
+                    yield from self._fields(each.elements, full, around, each.name)
 
-    def _label(self, given: ast.Field, full: str, alone: bool) -> Label:
+    def _label(self, given: ast.Field, full: str, *, alone: bool) -> Label:
         match given.cardinality:
             case ast.FieldCardinality.REPEATED:
                 return Label.REPEATED

@@ -93,12 +93,15 @@ class Unrepeatable:
 
 @dataclass(frozen=True, slots=True)
 class ProtoField:
-    """A field of a message."""
+    """A field of a message. `choice`: the name of the `oneof` that it belongs to, if any;
+    `required`: it has the label of proto2."""
 
     number: int
     name: str
     type: ProtoType
     label: Label = Label.SINGULAR
+    choice: str = ""
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

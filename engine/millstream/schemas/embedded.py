@@ -1,103 +1,37 @@
 """The schema registry of a database: its schemas are records of a topic of the same log.
 
-The records are those that Confluent's registry writes to its own topic: a key that says which
-version of which subject, and a value with the id and the text. What is read from them when the
-database is opened is kept in memory.
+What is read from them when the database is opened is kept in memory.
 """
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 
+from millstream.formats.registered_rows import ResolvedSchema, with_imports
+from millstream.formats.schema_error import SchemaError
 from millstream.log.log import Appended, Log, Topic, Writer
 from millstream.model.batch import raw_batch
-from millstream.model.errors import CorruptionError, UnavailableError
-from millstream.model.schema_text import Reference, Registered, SchemaText
+from millstream.model.schema_text import Registered, SchemaText
 from millstream.schemas import wordings
+from millstream.schemas.compatibility import (
+    KINDS,
+    Level,
+    check_schema,
+    incompatibilities,
+    normal,
+)
+from millstream.schemas.known import EVERY, KnownSchemas
+from millstream.schemas.records import Record, apply, erasing_record, level_record, version_record
 
 READ_MAX = 10_000
 _IDENTITY = "schema registry"
-
-
-@dataclass(slots=True)
-class KnownSchemas:
-    """See `Schemas`: what is registered at some moment, such as when a job was sent to another
-    process. `subjects`: the versions of each, oldest first."""
-
-    texts: dict[int, SchemaText] = field(default_factory=dict)
-    ids: dict[SchemaText, int] = field(default_factory=dict)
-    subjects: dict[str, list[Registered]] = field(default_factory=dict)
-
-    def add(self, registered: Registered) -> None:
-        """Note a version of a subject."""
-        self.texts[registered.id] = registered.schema
-        self.ids.setdefault(registered.schema, registered.id)
-        self.subjects.setdefault(registered.subject, []).append(registered)
-
-    def by_id(self, schema_id: int) -> SchemaText:
-        """See `Schemas`."""
-        found = self.texts.get(schema_id)
-        if found is None:
-            raise UnavailableError(
-                f"Schema {schema_id} is not in the registry of this database",
-                hint="Register it, or skip the records that have it.",
-            )
-        return found
-
-    def has(self, subject: str | None, schema_id: int | None) -> bool:
-        """See `Schemas`."""
-        if subject is None:
-            return schema_id in self.texts
-        return any(schema_id in (None, each.id) for each in self.subjects.get(subject, []))
-
-    def id_of(self, subject: str, schema: SchemaText) -> int:
-        """See `Schemas`. Raises UnavailableError for a schema that is not registered."""
-        for each in self.subjects.get(subject, []):
-            if each.schema == schema:
-                return each.id
-        raise UnavailableError(f"The schema of {subject} was not registered before the job began")
-
-    def latest(self, subject: str) -> Registered | None:
-        """See `Schemas`."""
-        versions = self.subjects.get(subject)
-        return versions[-1] if versions else None
-
-    def delete(self, subject: str) -> None:
-        """See `Schemas`."""
-        raise UnavailableError(f"{subject} cannot be deleted in another process")
-
-    def prompt(self) -> KnownSchemas:
-        """See `Schemas`."""
-        return self
-
-    def imported(self, schema: SchemaText) -> dict[str, str]:
-        """See `Schemas`."""
-        found: dict[str, str] = {}
-        for reference in schema.references:
-            other = self._referenced(reference)
-            found |= self.imported(other) | {reference.name: other.text}
-        return found
-
-    def _referenced(self, reference: Reference) -> SchemaText:
-        for each in self.subjects.get(reference.subject, []):
-            if each.version == reference.version:
-                return each.schema
-        raise wordings.REFERENCE_MISSING(version=reference.version, subject=reference.subject)
-
-    def remove(self, subject: str, version: int) -> None:
-        """Note that a version is deleted. Its id stays: there may be records of it."""
-        kept = [each for each in self.subjects.get(subject, []) if each.version != version]
-        if kept:
-            self.subjects[subject] = kept
-        else:
-            self.subjects.pop(subject, None)
+TOLD_MAX = 5
+"""The incompatible changes that a refusal tells."""
 
 
 class EmbeddedRegistry:
@@ -112,41 +46,15 @@ class EmbeddedRegistry:
         self._writer: Writer[pa.Table] | None = None
         self._lock = threading.RLock()
         self._known = KnownSchemas()
-        for key, value in self._records():
-            _apply(self._known, key, value)
+        for record in self._records():
+            apply(self._known, record)
+
+    # ---- what there is -----------------------------------------------------------------------
 
     def by_id(self, schema_id: int) -> SchemaText:
         """The schema with an id; raises UnavailableError if there is none yet."""
         with self._lock:
             return self._known.by_id(schema_id)
-
-    def id_of(self, subject: str, schema: SchemaText) -> int:
-        """The id of a schema of a subject, which is registered unless it is. Raises StatementError
-        if it refers to one that there is not."""
-        return self.register(subject, schema).id
-
-    def register(
-        self, subject: str, schema: SchemaText, schema_id: int | None = None
-    ) -> Registered:
-        """Register a schema as the next version of a subject, unless a version has it. `schema_id`:
-        its id, if it must have a certain one. Raises StatementError for a reference to what does
-        not exist, and for an id that another schema has."""
-        with self._lock:
-            for each in self._known.subjects.get(subject, []):
-                if each.schema == schema:
-                    return each
-            self.imported(schema)
-            found = schema_id or self._known.ids.get(schema)
-            if found is None:
-                found = max(self._known.texts, default=0) + 1
-            elif self._known.texts.get(found, schema) != schema:
-                raise wordings.ID_TAKEN(id=found)
-            before = self._known.latest(subject)
-            version = 1 if before is None else before.version + 1
-            made = Registered(found, subject, version, schema)
-            self._write(made)
-            self._known.add(made)
-            return made
 
     def has(self, subject: str | None, schema_id: int | None) -> bool:
         """See `Schemas`."""
@@ -158,22 +66,15 @@ class EmbeddedRegistry:
         with self._lock:
             return self._known.latest(subject)
 
-    def subjects(self) -> tuple[str, ...]:
-        """The names of all subjects."""
+    def subjects(self, *, deleted: bool = False) -> tuple[str, ...]:
+        """The names of all subjects; those that are deleted, too, if wanted."""
         with self._lock:
-            return tuple(sorted(self._known.subjects))
+            return tuple(sorted({*self._known.subjects, *(self._known.deleted if deleted else ())}))
 
-    def versions(self, subject: str) -> tuple[Registered, ...]:
-        """The versions of a subject, oldest first."""
+    def versions(self, subject: str, *, deleted: bool = False) -> tuple[Registered, ...]:
+        """The versions of a subject, oldest first; those that are deleted, too, if wanted."""
         with self._lock:
-            return tuple(self._known.subjects.get(subject, ()))
-
-    def delete(self, subject: str) -> None:
-        """Delete a subject; its schemas keep their ids. Does nothing if there is none."""
-        with self._lock:
-            for each in self._known.subjects.get(subject, [])[:]:
-                self._write(each, deleted=True)
-                self._known.remove(subject, each.version)
+            return tuple(self._known.versions(subject, deleted=deleted))
 
     def imported(self, schema: SchemaText) -> dict[str, str]:
         """The texts of the schemas that one imports, by their names; each behind those that it
@@ -181,15 +82,94 @@ class EmbeddedRegistry:
         with self._lock:
             return self._known.imported(schema)
 
+    def found(self, subject: str, schema: SchemaText) -> Registered | None:
+        """The version of a subject that has a schema; None if none has."""
+        wanted = _normal(schema)
+        return next((each for each in self.versions(subject) if each.schema == wanted), None)
+
     def prompt(self) -> EmbeddedRegistry:
         """See `Schemas`."""
         return self
 
-    def __reduce__(self) -> tuple[type[KnownSchemas], tuple[object, ...]]:
+    # ---- changes -----------------------------------------------------------------------------
+
+    def id_of(self, subject: str, schema: SchemaText) -> int:
+        """The id of a schema of a subject, which is registered unless it is. Raises StatementError
+        as `register` does."""
+        return self.register(subject, schema).id
+
+    def register(
+        self, subject: str, schema: SchemaText, schema_id: int | None = None
+    ) -> Registered:
+        """Register a schema as the next version of a subject, unless a version has it. `schema_id`:
+        its id, if it must have a certain one. Raises StatementError for what is no schema, for one
+        that is not compatible with those of the subject, for a reference to what does not exist,
+        and for an id that another schema has."""
+        schema = _normal(schema)
+        with self._lock:
+            known = self.found(subject, schema)
+            if known is not None:
+                return known
+            self._check(subject, schema)
+            found = schema_id or self._known.ids.get(schema)
+            if found is None:
+                found = max(self._known.texts, default=0) + 1
+            elif self._known.texts.get(found, schema) != schema:
+                raise wordings.ID_TAKEN(id=found)
+            made = Registered(found, subject, self._known.next_version(subject), schema)
+            self._write(version_record(made, deleted=False))
+            return made
+
+    def refused(
+        self, subject: str, schema: SchemaText, earlier: Sequence[Registered] | None = None
+    ) -> list[str]:
+        """Why a subject does not take a schema; empty if it does. `earlier`: the versions to
+        compare it with, by default those that the level of the subject demands. Raises
+        StatementError for what is no schema."""
+        with self._lock:
+            new = self._resolved(_normal(schema))
+            old = self._known.versions(subject) if earlier is None else earlier
+            level = self._known.level(subject)
+            try:
+                check_schema(new)
+                return incompatibilities(level, new, [self._resolved(each.schema) for each in old])
+            except SchemaError as error:
+                raise _invalid(error) from error
+
+    def delete(self, subject: str) -> None:
+        """Delete a subject; its schemas keep their ids. Does nothing if there is none."""
+        for each in self.versions(subject):
+            self.delete_version(each)
+
+    def delete_version(self, version: Registered) -> None:
+        """Delete a version of a subject. It can still be asked for by its number."""
+        self._write(version_record(version, deleted=True))
+
+    def erase_version(self, version: Registered) -> None:
+        """Delete a version of a subject for good; its id stays."""
+        self._write(erasing_record(version.subject, version.version))
+
+    def level(self, subject: str = EVERY) -> Level:
+        """How compatible new versions of a subject must be."""
+        with self._lock:
+            return self._known.level(subject)
+
+    def own_level(self, subject: str) -> Level | None:
+        """The level that was set for a subject; None for none."""
+        with self._lock:
+            return self._known.levels.get(subject)
+
+    def set_level(self, level: Level | None, subject: str = EVERY) -> None:
+        """Set the level of a subject, or of all that have none of their own; None: it has none any
+        more."""
+        self._write(level_record(subject, level))
+
+    # ---- the rest ----------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Callable[..., KnownSchemas], tuple[KnownSchemas]]:
         """What another process gets: all that is registered now."""
         with self._lock:
-            known = deepcopy(self._known)
-        return KnownSchemas, (known.texts, known.ids, known.subjects)
+            return replace, (deepcopy(self._known),)
 
     def close(self) -> None:
         """Release the writer; idempotent."""
@@ -198,16 +178,32 @@ class EmbeddedRegistry:
                 self._writer.close()
                 self._writer = None
 
-    def _write(self, made: Registered, *, deleted: bool = False) -> None:
-        if self._writer is None:
-            if self._log.topic(self._topic) is None:
-                self._log.create_topic(Topic(self._topic, 1, config={"cleanup.policy": "compact"}))
-            self._writer = self._log.writer(_IDENTITY)
-        batch = raw_batch([(*_encoded(made, deleted=deleted), self._clock())])
-        size = batch.nbytes
-        self._writer.append([Appended(self._topic, 0, batch, batch.num_rows, size)])
+    def _check(self, subject: str, schema: SchemaText) -> None:
+        reasons = self.refused(subject, schema)
+        if reasons:
+            raise wordings.SCHEMA_INCOMPATIBLE(
+                subject=subject,
+                level=self._known.level(subject).value,
+                reasons="; ".join(reasons[:TOLD_MAX]),
+                code=wordings.INCOMPATIBLE,
+            )
 
-    def _records(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def _resolved(self, schema: SchemaText) -> ResolvedSchema:
+        return with_imports(self._known, schema)
+
+    def _write(self, record: Record) -> None:
+        with self._lock:
+            if self._writer is None:
+                if self._log.topic(self._topic) is None:
+                    config = {"cleanup.policy": "compact"}
+                    self._log.create_topic(Topic(self._topic, 1, config=config))
+                self._writer = self._log.writer(_IDENTITY)
+            batch = raw_batch([(*record, self._clock())])
+            size = batch.nbytes
+            self._writer.append([Appended(self._topic, 0, batch, batch.num_rows, size)])
+            apply(self._known, record)
+
+    def _records(self) -> Iterator[Record]:
         if self._log.topic(self._topic) is None:
             return
         position, end = self._log.start_offset(self._topic, 0), self._log.end_offset(self._topic, 0)
@@ -220,40 +216,14 @@ class EmbeddedRegistry:
             position = fetched.next_offset
 
 
-def _encoded(made: Registered, *, deleted: bool) -> tuple[bytes, bytes]:
-    key = {
-        "keytype": "SCHEMA",
-        "subject": made.subject,
-        "version": made.version,
-        "magic": 1,
-    }
-    value: dict[str, Any] = {
-        "subject": made.subject,
-        "version": made.version,
-        "id": made.id,
-        "schemaType": made.schema.kind,
-        "references": [
-            {"name": each.name, "subject": each.subject, "version": each.version}
-            for each in made.schema.references
-        ],
-        "schema": made.schema.text,
-        "deleted": deleted,
-    }
-    return json.dumps(key).encode(), json.dumps(value).encode()
-
-
-def _apply(known: KnownSchemas, key: bytes, content: bytes | None) -> None:
+def _normal(schema: SchemaText) -> SchemaText:
+    if schema.kind not in KINDS:
+        raise _invalid(f"there is no kind of schemas {schema.kind}")
     try:
-        value = json.loads(content or b"null")
-        if value is None:
-            return
-        if value["deleted"]:
-            known.remove(value["subject"], value["version"])
-            return
-        references = tuple(Reference(**each) for each in value["references"])
-        schema = SchemaText(value["schemaType"], value["schema"], references)
-        known.add(Registered(value["id"], value["subject"], value["version"], schema))
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptionError(
-            f"A record of the schema registry cannot be read: {key!r}: {error}"
-        ) from error
+        return normal(schema)
+    except SchemaError as error:
+        raise _invalid(error) from error
+
+
+def _invalid(reason: object) -> Exception:
+    return wordings.SCHEMA_INVALID(reason=reason, code=wordings.INVALID)

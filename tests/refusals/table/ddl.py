@@ -16,9 +16,9 @@ ROWS = (
         {"side": "values", "topic": "numbers", "kind": "AVRO", "format": "PROTOBUF"},
     ),
     Refused(
-        "CREATE STREAM x WITH («KAFKA_TOPIC='wrong'», VALUE_FORMAT='AVRO');",
+        "CREATE STREAM x WITH («KAFKA_TOPIC='wrong'», VALUE_FORMAT='JSON_SR');",
         "ddl.SCHEMA_UNREADABLE",
-        {"side": "values", "topic": "wrong", "reason": "there is no type nothing"},
+        {"side": "values", "topic": "wrong", "reason": "the parameters of a decimal are no numbers"},
     ),
     Refused(
         "CREATE STREAM x WITH («KAFKA_TOPIC='nulls'», VALUE_FORMAT='AVRO');",

@@ -42,6 +42,7 @@ MAY_NAME = {
     "engine/millstream/formats/codec.py": "calls the code of each format",
     "engine/millstream/formats/schema_formats.py": "what formats of the registry do with schemas",
     "engine/millstream/operators/foreign_key.py": "orders keys as the bytes of each format do",
+    "engine/millstream/schemas/compatibility.py": "kinds of schemas",
     "engine/millstream/model/schema_text.py": "the kind of a schema that the API leaves out",
     "engine/millstream/model/properties.py": "the default of a property",
     "engine/millstream/statements/local_file.py": "kinds of files",

@@ -24,6 +24,7 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.schema_text import Reference, SchemaText
 from millstream.runtime.spec import QueryState
+from millstream.schemas.compatibility import Level
 from millstream.schemas.embedded import EmbeddedRegistry
 from tests.patience import until
 
@@ -38,9 +39,9 @@ def test_versions_ids_and_deletion_last(tmp_path: Path) -> None:
     path = str(tmp_path / "m.db")
     log = EmbeddedLog.open(path)
     made = registry(log)
+    made.set_level(Level.NONE)
     assert made.latest("a-value") is None
     assert made.subjects() == ()
-    assert log.topic("schemas") is None, "nothing was registered yet"
     assert [made.id_of("a-value", each) for each in (INT, TEXT, INT)] == [1, 2, 1]
     assert made.register("b-value", TEXT).id == 2, "one id for one text"
     made.register("c-value", INT)
@@ -58,15 +59,26 @@ def test_versions_ids_and_deletion_last(tmp_path: Path) -> None:
     log.close()
 
 
+def test_nothing_is_written_before_the_first_schema() -> None:
+    log = EmbeddedLog.open(":memory:")
+    assert registry(log).subjects() == ()
+    assert log.topic("schemas") is None
+
+
+def proto(name: str, *imported: str) -> str:
+    lines = [f'import "{other}.proto";' for other in imported]
+    return f'syntax = "proto3"; {" ".join(lines)} message {name} {{ int32 n = 1; }}'
+
+
 def test_references_come_before_what_imports_them() -> None:
     made = registry(EmbeddedLog.open(":memory:"))
-    first = made.register("x.proto", SchemaText("PROTOBUF", "x"))
+    first = made.register("x.proto", SchemaText("PROTOBUF", proto("X")))
     own = (Reference("x.proto", "x.proto", first.version),)
-    middle = made.register("y.proto", SchemaText("PROTOBUF", "y", own))
+    middle = made.register("y.proto", SchemaText("PROTOBUF", proto("Y", "x"), own))
     both = (Reference("y.proto", "y.proto", middle.version), *own)
     assert list(made.imported(SchemaText("PROTOBUF", "z", both))) == ["x.proto", "y.proto"]
     with pytest.raises(StatementError, match=r"version 9 of x\.proto, which does not exist"):
-        made.register("w", SchemaText("PROTOBUF", "w", (Reference("x", "x.proto", 9),)))
+        made.register("w", SchemaText("PROTOBUF", proto("W"), (Reference("x", "x.proto", 9),)))
 
 
 def test_another_process_gets_what_is_known() -> None:
@@ -159,6 +171,7 @@ def test_bad_payloads_are_reported_and_others_are_read() -> None:
         schemas = db.engine.schemas
         assert schemas is not None
         other = schemas.register("o", SchemaText("JSON", "{}")).id
+        schemas.set_level(Level.NONE)
         wide = schemas.register("s-value", SchemaText("AVRO", '{"type": "array", "items": "int"}'))
         own = struct.pack(">bI", 0, 1)
         bad = [b"", b"\1abcd\2", b"\0\0\0", own, struct.pack(">bI", 0, other) + b"1"]
@@ -214,7 +227,7 @@ def test_columns_are_part_of_the_statement(tmp_path: Path) -> None:
     """A later schema does not change a stream that was created before."""
     path = str(tmp_path / "m.db")
     one = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}'
-    two = one.replace("}]}", '}, {"name": "b", "type": "string"}]}')
+    two = one.replace("}]}", '}, {"name": "b", "type": "string", "default": ""}]}')
     with opened(path) as db:
         assert db.engine.schemas is not None
         db.engine.schemas.register("s-value", SchemaText("AVRO", one))
