@@ -180,6 +180,9 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
   confluent-kafka's client with that prefix (`basic.auth.user.info`, `bearer.auth.token`,
   `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`, `timeout` in seconds). On Kafka
   these formats are refused without one. Schemas of Protobuf may be texts or descriptors in base64.
+* A schema that is registered must be compatible with the earlier ones of its subject, by its level
+  (NONE, BACKWARD, FORWARD, FULL, and …_TRANSITIVE), which is BACKWARD unless it is set
+  ([over HTTP](server.md#the-schema-registry)).
 * A query that finds the id of a schema which the registry does not have, or does not tell, waits
   with the reason in its status and goes on by itself. What it has told is kept: queries with known
   schemas go on while it is down.

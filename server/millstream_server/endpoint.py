@@ -17,8 +17,8 @@ Call = Callable[[Request, Server], Awaitable[Response]]
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One route. `body`: the name of the request body's schema, `gives`: the media types of the
-    response; `always`: it also works while statements are not executed; `answer`: the name of the
-    schema of a JSON response."""
+    response; `always`: it also works while statements are not executed; `answer` and `error`: the
+    names of the schemas of a JSON response, and of a refusal."""
 
     method: str
     path: str
@@ -28,3 +28,4 @@ class Endpoint:
     gives: tuple[str, ...] = (KSQL, JSON)
     always: bool = True
     answer: str = ""
+    error: str = "Error"

@@ -44,6 +44,35 @@ def _listed(of: dict[str, Any]) -> dict[str, Any]:
 
 
 _HEALTHY = _object("isHealthy", isHealthy=_TRUTH)
+_LEVEL = {
+    "enum": [
+        *("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE"),
+        *("FULL", "FULL_TRANSITIVE"),
+    ]
+}
+_REFERENCE = _object("name subject version", name=_TEXT, subject=_TEXT, version=_WHOLE)
+_SCHEMA = {
+    "schema": _TEXT,
+    "schemaType": {"enum": ["AVRO", "JSON", "PROTOBUF"]},
+    "references": _listed(_REFERENCE),
+}
+_PLACE = {"subject": _TEXT, "version": _WHOLE}
+_VERSION = _object("subject version id schema", **_PLACE, id=_WHOLE, **_SCHEMA)
+_OF_REGISTRY: dict[str, Any] = {
+    "Names": _listed(_TEXT),
+    "Numbers": _listed(_WHOLE),
+    "Number": _WHOLE,
+    "Text": {},
+    "Schema": _object("schema", **_SCHEMA),
+    "SchemaId": _object("id", id=_WHOLE, version=_WHOLE),
+    "Version": _VERSION,
+    "Versions": _listed(_VERSION),
+    "Places": _listed(_object("subject version", **_PLACE)),
+    "Compatible": _object("is_compatible", is_compatible=_TRUTH, messages=_listed(_TEXT)),
+    "Level": _object("compatibilityLevel", compatibilityLevel=_LEVEL),
+    "LevelWanted": _object("compatibility", compatibility=_LEVEL),
+    "Mode": _object("mode", mode={"enum": ["READWRITE"]}),
+}
 _IDS = _object("id scope", id=_TEXT, scope=_ANY)
 ANSWERS: dict[str, Any] = {
     "ServerInfo": _object(
@@ -79,6 +108,7 @@ ANSWERS: dict[str, Any] = {
     "Ids": _IDS,
     "Taken": _object("ok", ok=_TRUTH),
     "Nothing": _object(),
+    **_OF_REGISTRY,
 }
 """The media types of endpoints that return one JSON value."""
 SCHEMAS: dict[str, Any] = {
@@ -110,6 +140,7 @@ SCHEMAS: dict[str, Any] = {
     },
     "Heartbeat": _object("hostInfo timestamp", hostInfo=_HOST, timestamp=_WHOLE),
     "LagReport": _object("ksqlHost hostStoreLags", ksqlHost=_HOST, hostStoreLags=_ANY),
+    "RegistryError": _object("error_code message", error_code=_WHOLE, message=_TEXT),
     "Error": {
         "type": "object",
         "properties": {
@@ -153,7 +184,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names
         ]
     if endpoint.body:
-        kinds = (DELIMITED,) if endpoint.body == "InsertsStream" else (KSQL, "application/json")
+        kinds: tuple[str, ...] = (KSQL, "application/json")
+        if endpoint.body == "InsertsStream":
+            kinds = (DELIMITED,)
+        if endpoint.error == "RegistryError":
+            kinds = endpoint.gives
         reference = {"$ref": f"#/components/schemas/{endpoint.body}"}
         made["requestBody"] = {
             "required": True,
@@ -163,7 +198,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _responses(endpoint: Endpoint) -> dict[str, Any]:
-    error = {"content": {KSQL: {"schema": {"$ref": "#/components/schemas/Error"}}}}
+    kind = KSQL if endpoint.error == "Error" else endpoint.gives[0]
+    error = {"content": {kind: {"schema": {"$ref": f"#/components/schemas/{endpoint.error}"}}}}
     reference = {"$ref": f"#/components/schemas/{endpoint.answer}"}
     answer = {"schema": reference} if endpoint.answer else {}
     status = "307" if endpoint.path == "/" else "200"
@@ -175,10 +211,13 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
         ("401", "Nobody knows who asks"),
         ("403", "They may not"),
         ("404", "There is none"),
+        ("409", "A schema is not compatible with others of its subject"),
         ("405", "Not by this method"),
         ("406", "None of the accepted types is offered"),
         ("413", "The body is too large"),
         ("417", "An ASSERT does not hold"),
+        ("422", "A schema, a version or a level is none"),
+        ("428", "There is no schema registry"),
         ("429", "Too much at once"),
         ("503", "Not now"),
     ):

@@ -23,6 +23,7 @@ from millstream_server.entrance import Entrance
 from millstream_server.failures import TOO_SLOW, UNACCEPTABLE, RefusedError, unexpected
 from millstream_server.http.connections import AUTHENTICATED
 from millstream_server.openapi import document
+from millstream_server.registry.routes import REGISTRY_ENDPOINTS
 from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from millstream_server.server import Server
 
@@ -128,6 +129,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/chc/ready", state.ready, "Whether statements are executed", answer="Nothing"),
     Endpoint("GET", "/chc/live", state.live, "Whether the server answers", answer="Nothing"),
     Endpoint("GET", "/metrics", state.prometheus, "Figures for Prometheus", gives=state.SCRAPED),
+    *REGISTRY_ENDPOINTS,
 )
 
 

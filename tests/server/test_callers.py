@@ -18,15 +18,26 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError
 
-from millstream_server.auth.endpoint_needs import NEEDS
+from millstream_server.auth.endpoint_needs import NEEDS, REGISTRY_PATHS
 from millstream_server.routes import ENDPOINTS
 from tests.certified import authority
 from tests.patience import PATIENCE_S
 from tests.server.guarded import HEADERS, READERS, UNKNOWN, Guarded, guarded
 
-FREE = frozenset(
-    path for path, needs in NEEDS.items() if not needs and path != "/is_valid_property/{property}"
-) | {"/is_valid_property/x"}
+PARAMETERS = ("property", "type", "entity", "action", "subject", "version", "id")
+
+
+def named(path: str) -> str:
+    """A path with names in the place of its parameters."""
+    for name in PARAMETERS:
+        path = path.replace(f"{{{name}}}", "x")
+    return path
+
+
+FREE = frozenset(named(path) for path, needs in NEEDS.items() if not needs)
+OF_SUBJECTS = frozenset(map(named, REGISTRY_PATHS))
+LISTED = ("/subjects", "/schemas", "/mode", "/config")
+"""What of the registry has, without a rule, nothing in it, or nothing to hide."""
 BODIES: dict[str, Any] = {
     "/ksql": {"ksql": "SHOW STREAMS;"},
     "/query": {"sql": "SELECT * FROM orders LIMIT 1;"},
@@ -46,13 +57,11 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 def routes() -> list[tuple[str, str]]:
     """All of the table, with names in the place of parameters."""
     made = [(e.method, e.path) for e in ENDPOINTS] + [("GET", "/openapi.json")]
-    for name in ("property", "type", "entity", "action"):
-        made = [(method, path.replace(f"{{{name}}}", "x")) for method, path in made]
-    return made
+    return [(method, named(path)) for method, path in made]
 
 
 def asked(door: Guarded, caller: str, method: str, path: str) -> httpx.Response:
-    body = BODIES.get(path, {}) if method == "POST" else None
+    body = BODIES.get(path, {}) if method in ("POST", "PUT") else None
     return door.clients[caller].request(method, path, json=body)
 
 
@@ -68,14 +77,17 @@ def test_authentication_of_each_caller(door: Guarded, method: str, path: str, ca
     elif caller == "admin":
         assert answer.status_code not in (401, 403)
     elif path in FREE:
-        assert (answer.status_code == 403) is not _may(path, caller)
+        assert (answer.status_code == 403) is not _may(method, path, caller)
         assert answer.status_code != 401
     else:
         assert (answer.status_code, answer.json()["error_code"] // 100) == (403, 403)
 
 
-def _may(path: str, caller: str) -> bool:
+def _may(method: str, path: str, caller: str) -> bool:
     """Whether the body of the path requests something that the caller may do."""
+    if path in OF_SUBJECTS:
+        listed = path in LISTED or path.startswith(("/schemas/", "/mode/"))
+        return method == "GET" and listed
     if path.startswith("/query"):
         return caller in READERS
     return path != "/inserts-stream" or caller == "writer"

@@ -27,6 +27,10 @@ ENGINE = {
     "linger_ms": ("millstream.linger.ms", "0", 0),
     "spark_master": ("spark.master", "local[1]", "local[1]"),
     "spark_options": ("spark.ui.enabled", "false", {"spark.ui.enabled": "false"}),
+    "schema_registry": (
+        *("ksql.schema.registry.url", "http://localhost:1"),
+        {"url": "http://localhost:1"},
+    ),
     "push_buffer_bytes": ("millstream.push.buffer.max.bytes", "2MiB", 2 << 20),
     "processing_rows": ("ksql.logging.processing.rows.include", "true", True),
     "snapshot_commands": ("millstream.snapshot.statements", "7", 7),

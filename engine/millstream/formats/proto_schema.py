@@ -62,6 +62,7 @@ _WRAPPERS = {
     )
 }
 _DECIMAL = ".confluent.type.Decimal"
+_WELL_KNOWN = {f".google.protobuf.{name}" for name in ("Duration", "Any", "Empty", "FieldMask")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,10 @@ def parse_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFil
 
 def parse_any_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFile:
     """As `parse_proto`, also for files that others import, which may have enums only."""
-    names = _Names()
+    names = Names()
     for other in (_BUILT_IN, *(each for _, each in imported)):
-        names.add(_syntax(other))
-    file = _syntax(text)
+        names.add(read_syntax(other))
+    file = read_syntax(text)
     names.add(file)
     found: dict[tuple[int, ...], Message] = {}
     for path, full in _paths(_of_kind(file.file_elements, ast.Message), _package(file), ()):
@@ -106,7 +107,8 @@ def parse_any_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> Prot
     return ProtoFile(outer, found, _package(file)[1:])
 
 
-def _syntax(text: str) -> ast.File:
+def read_syntax(text: str) -> ast.File:
+    """Parse a text, or a descriptor in base64. Raises SchemaError."""
     if len(text) > LENGTH_MAX:
         raise SchemaError(f"the schema has more than {LENGTH_MAX} characters")
     if is_descriptor(text):
@@ -158,7 +160,7 @@ def _paths(
 
 
 @dataclass(slots=True)
-class _Names:
+class Names:
     """What files define, by full names with a point before them."""
 
     defined: dict[str, ast.Message | ast.Enum] = field(default_factory=dict)
@@ -193,6 +195,15 @@ class _Names:
         fields = tuple(self._fields(given.elements, full, (*around, full)))
         return Message(full[1:], fields)
 
+    def found(self, name: str, full: str) -> tuple[str, bool] | None:
+        """The full name of what a name means within a message, and whether it is an enum."""
+        for each in _absolute(name, full):
+            if each in self.defined:
+                return each, isinstance(self.defined[each], ast.Enum)
+            if each in _KNOWN or each in _WRAPPERS or each == _DECIMAL or each in _WELL_KNOWN:
+                return each, False
+        return None
+
     def _fields(
         self, elements: Sequence[Any], full: str, around: tuple[str, ...], choice: str = ""
     ) -> Iterator[ProtoField]:
@@ -226,8 +237,7 @@ class _Names:
     ) -> ProtoType:
         if name in SCALARS:
             return Scalar(name)
-        absolute = [name] if name.startswith(".") else list(_candidates(name, full))
-        for each in absolute:
+        for each in _absolute(name, full):
             if each in _KNOWN:
                 return _KNOWN[each]
             if each in _WRAPPERS:
@@ -239,8 +249,11 @@ class _Names:
         raise SchemaError(f"there is no message or enum {name}")
 
 
-def _candidates(name: str, full: str) -> Iterator[str]:
+def _absolute(name: str, full: str) -> Iterator[str]:
     """The full names that a name may mean within a message, the innermost first."""
+    if name.startswith("."):
+        yield name
+        return
     space = full
     while space:
         yield f"{space}.{name}"

@@ -8,6 +8,27 @@ from millstream_server.auth.needs import Kind, Need, Operation
 _OPERATE = frozenset({Need(Kind.SERVICE, "", Operation.OPERATE)})
 _DESCRIBE = frozenset({Need(Kind.SERVICE, "", Operation.DESCRIBE)})
 _NOTHING: frozenset[Need] = frozenset()
+REGISTRY_PATHS = (
+    "/subjects",
+    "/subjects/{subject}",
+    "/subjects/{subject}/versions",
+    "/subjects/{subject}/versions/{version}",
+    "/subjects/{subject}/versions/{version}/schema",
+    "/subjects/{subject}/versions/{version}/referencedby",
+    "/compatibility/subjects/{subject}/versions",
+    "/compatibility/subjects/{subject}/versions/{version}",
+    "/schemas",
+    "/schemas/types",
+    "/schemas/ids/{id}",
+    "/schemas/ids/{id}/schema",
+    "/schemas/ids/{id}/subjects",
+    "/schemas/ids/{id}/versions",
+    "/config",
+    "/config/{subject}",
+    "/mode",
+    "/mode/{subject}",
+)
+"""What these need depends on the subject and the method: `Guard.demand` checks it."""
 NEEDS = {
     "/": _NOTHING,
     "/info": _NOTHING,
@@ -25,6 +46,7 @@ NEEDS = {
     "/close-query": _NOTHING,
     "/history/{query}": _NOTHING,
     "/ws/query": _NOTHING,
+    **dict.fromkeys(REGISTRY_PATHS, _NOTHING),
     "/status": _DESCRIBE,
     "/status/{type}/{entity}/{action}": _DESCRIBE,
     "/clusterStatus": _DESCRIBE,
@@ -37,6 +59,9 @@ _WORKS = {
     "/query-stream": Work.QUERY,
     "/ws/query": Work.QUERY,
     "/inserts-stream": Work.INSERT,
+    "/subjects/{subject}/versions": Work.STATEMENT,
+    "/compatibility/subjects/{subject}/versions": Work.STATEMENT,
+    "/compatibility/subjects/{subject}/versions/{version}": Work.STATEMENT,
 }
 
 

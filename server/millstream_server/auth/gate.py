@@ -17,12 +17,14 @@ from millstream_server.auth.auth import Authenticator
 from millstream_server.auth.endpoint_needs import endpoint_needs, endpoint_work
 from millstream_server.auth.guard import Scope
 from millstream_server.auth.limits import Limits
-from millstream_server.auth.needs import AccessContext, needs_of
+from millstream_server.auth.needs import AccessContext, Need, Operation, needs_of
 from millstream_server.auth.origins import Origins
 from millstream_server.auth.principal import ANONYMOUS, Principal, Refusal
 from millstream_server.auth.visible import VisibleCatalog
 from millstream_server.failures import RefusedError, refusal
 from millstream_server.http.connections import PEER
+
+_READING = (Operation.READ, Operation.DESCRIBE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,14 @@ class Gate:
         refused = authorise(self.policy.access, principal, needs)
         if refused is not None:
             raise self._refused(refused, principal, statement=statement.text)
+
+    def demand(self, principal: Principal, need: Need) -> None:
+        """See `Guard`."""
+        refused = authorise(self.policy.access, principal, [need])
+        if refused is not None:
+            raise self._refused(refused, principal)
+        if self.policy.authenticator.on and need.operation not in _READING:
+            self.audit.event(Event.STATEMENT, principal, statement=str(need))
 
     def record(self, principal: Principal, statement: ParsedStatement) -> None:
         """See `Guard`."""

@@ -10,6 +10,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement
 from millstream_server.auth.access import Access
+from millstream_server.auth.needs import Need
 from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.auth.visible import VisibleCatalog
 
@@ -42,6 +43,10 @@ class Guard(Protocol):
     def authorise(self, principal: Principal, statement: ParsedStatement, session: Session) -> None:
         """Check that the principal may execute the statement."""
 
+    def demand(self, principal: Principal, need: Need) -> None:
+        """Check that the principal may do something that is no statement, and note it if it changes
+        anything."""
+
     def record(self, principal: Principal, statement: ParsedStatement) -> None:
         """Note that a statement is about to be executed."""
 
@@ -70,6 +75,9 @@ class NoAuthentication:
         """See `Guard`."""
 
     def authorise(self, principal: Principal, statement: ParsedStatement, session: Session) -> None:
+        """See `Guard`."""
+
+    def demand(self, principal: Principal, need: Need) -> None:
         """See `Guard`."""
 
     def record(self, principal: Principal, statement: ParsedStatement) -> None:

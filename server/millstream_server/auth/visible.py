@@ -28,6 +28,10 @@ class VisibleCatalog:
         found = self.catalog.find(name)
         return found is not None and self.topic(found.topic)
 
+    def subject(self, name: str) -> bool:
+        """Whether a subject of the schema registry is visible."""
+        return self._may(Kind.SUBJECT, name, Operation.DESCRIBE)
+
     def query(self, query_id: str) -> bool:
         """Whether a query is visible; see `record`."""
         found = self.catalog.queries.get(query_id)

@@ -18,7 +18,11 @@ ROWS = (
     Refused(
         "CREATE STREAM x WITH («KAFKA_TOPIC='wrong'», VALUE_FORMAT='JSON_SR');",
         "ddl.SCHEMA_UNREADABLE",
-        {"side": "values", "topic": "wrong", "reason": "the parameters of a decimal are no numbers"},
+        {
+            "side": "values",
+            "topic": "wrong",
+            "reason": "the parameters of a decimal are no numbers",
+        },
     ),
     Refused(
         "CREATE STREAM x WITH («KAFKA_TOPIC='nulls'», VALUE_FORMAT='AVRO');",

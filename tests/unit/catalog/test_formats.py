@@ -48,6 +48,8 @@ MAY_NAME = {
     "engine/millstream/statements/local_file.py": "kinds of files",
     "engine/millstream/push/printing.py": "kinds of text that PRINT guesses",
     "engine/millstream/functions/scalar/json_functions.py": "a category of functions",
+    "server/millstream_server/openapi.py": "kinds of schemas, and a level of compatibility",
+    "server/millstream_server/registry/formatted.py": "kinds of schemas",
     "server/millstream_server/bootstrap/boot.py": "client certificates",
     "server/millstream_server/bootstrap/startup.py": "client certificates",
     "server/millstream_server/bootstrap/options.py": "authentication and client certificates",

@@ -20,6 +20,7 @@ from millstream import Database
 from tests.appending import append
 from tests.conformance.messages import messages_of
 from tests.other_registry import OtherRegistry, served
+from tests.served import served as millstream_served
 
 AVRO = {
     "type": "record",
@@ -60,15 +61,15 @@ message Order { int64 n = 1; repeated string tags = 2; Place lives = 3;
 """
 
 
-@pytest.fixture
-def other() -> OtherRegistry:
-    return OtherRegistry()
-
-
-@pytest.fixture
-def url(other: OtherRegistry) -> Iterator[str]:
-    with served(other) as url:
-        yield url
+@pytest.fixture(params=["of the tests", "ours"])
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A registry of the tests, and that of a server of ours."""
+    if request.param == "of the tests":
+        with served(OtherRegistry()) as url:
+            yield url
+        return
+    with millstream.connect() as db, millstream_served(db.engine) as door:
+        yield door.url
 
 
 def opened(url: str) -> Database:
@@ -119,7 +120,7 @@ def test_json(url: str) -> None:
         assert found == {"N": 7, "TAGS": ["x", "y"], "LIVES": {"TOWN": "Bern"}}
 
 
-def test_protobuf(url: str, other: OtherRegistry) -> None:
+def test_protobuf(url: str) -> None:
     client = SchemaRegistryClient({"url": url})
     kind = GetMessageClass(messages_of(PROTO, ())[1])
     message = kind(n=7, tags=["x", "y"], lives={"town": "Bern"})
@@ -135,7 +136,8 @@ def test_protobuf(url: str, other: OtherRegistry) -> None:
         db.wait()
         assert rows(db, "SELECT n, tags, lives->town FROM t") == [(7, ["x", "y"], "Bern")]
         (ours,) = written(db, "t")
-        ((own,),) = (other.subjects["t-value"],)
-        (sink,) = messages_of(own["schema"], ())
+        own = client.get_latest_version("t-value").schema.schema_str
+        assert own is not None
+        (sink,) = messages_of(own, ())
         found = ProtobufDeserializer(GetMessageClass(sink), {}, client)(ours, OUT)
         assert (found.N, list(found.TAGS)) == (7, ["x", "y"])
