@@ -61,7 +61,8 @@ MAY_SEE: dict[str, set[str]] = {
     | {"history", "query", "queries", "cluster"},
     "push": LANGUAGE
     | VOCABULARY
-    | {"plan", "topology", "log", "runtime", "scheduler", "query", "queries", "cluster"},
+    | {"catalog", "plan", "topology", "formats", "log", "runtime", "scheduler", "query"}
+    | {"queries", "cluster"},
     "metrics": VOCABULARY | {"runtime", "queries", "historical", "push"},
     "statements": LANGUAGE
     | VOCABULARY

@@ -198,8 +198,16 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _responses(endpoint: Endpoint) -> dict[str, Any]:
-    kind = KSQL if endpoint.error == "Error" else endpoint.gives[0]
-    error = {"content": {kind: {"schema": {"$ref": f"#/components/schemas/{endpoint.error}"}}}}
+    # What the guard refuses is the same for all.
+    kinds = {KSQL: "Error"}
+    if endpoint.error != "Error":
+        kinds[endpoint.gives[0]] = endpoint.error
+    error = {
+        "content": {
+            kind: {"schema": {"$ref": f"#/components/schemas/{name}"}}
+            for kind, name in kinds.items()
+        }
+    }
     reference = {"$ref": f"#/components/schemas/{endpoint.answer}"}
     answer = {"schema": reference} if endpoint.answer else {}
     status = "307" if endpoint.path == "/" else "200"

@@ -36,6 +36,7 @@ Properties: TypeAlias = Mapping[str, str]
 Write = Callable[
     [duckdb.DuckDBPyConnection, list[pa.Array], Layout, tuple[int, ResolvedSchema]], Written
 ]
+ReadRows = Callable[[Bytes, Layout], Read]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,16 @@ class SchemaFormat:
     type_of: Callable[[ResolvedSchema], SqlType | None]
     read: Callable[[duckdb.DuckDBPyConnection, Bytes, Layout], Read]
     write: Write
+    read_rows: ReadRows | None = None
+    """As `read`, for formats that are read one by one; those of the others are texts."""
+
+
+def _read_avro(payload: Bytes, layout: Layout) -> Read:
+    return read_by_schema(payload, layout, "AVRO", avro.read_values)
+
+
+def _read_protobuf(payload: Bytes, layout: Layout) -> Read:
+    return read_by_schema(payload, layout, "PROTOBUF", protobuf.read_values)
 
 
 def _avro_name(source: str, is_key: bool) -> str:
@@ -69,10 +80,11 @@ SCHEMA_FORMATS: Mapping[str, SchemaFormat] = {
         lambda columns, name, wrapped, _: avro_text(columns, name, wrapped=wrapped),
         _avro_name,
         avro.avro_type,
-        lambda _, payload, layout: read_by_schema(payload, layout, "AVRO", avro.read_values),
+        lambda _, payload, layout: _read_avro(payload, layout),
         lambda _, columns, layout, schema: write_by_schema(
             columns, layout, schema, avro.write_values
         ),
+        _read_avro,
     ),
     "JSON_SR": SchemaFormat(
         "JSON",
@@ -91,12 +103,11 @@ SCHEMA_FORMATS: Mapping[str, SchemaFormat] = {
         ),
         lambda _, __: DEFAULT_NAME,
         protobuf.protobuf_type,
-        lambda _, payload, layout: read_by_schema(
-            payload, layout, "PROTOBUF", protobuf.read_values
-        ),
+        lambda _, payload, layout: _read_protobuf(payload, layout),
         lambda _, columns, layout, schema: write_by_schema(
             columns, layout, schema, protobuf.write_values
         ),
+        _read_protobuf,
     ),
 }
 

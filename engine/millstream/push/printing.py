@@ -7,14 +7,16 @@ import json
 import struct
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from millstream.formats.printed import printers
 from millstream.log.log import WatchedLog
 from millstream.model.nearest import topic_hint
 from millstream.model.schema import Schema, WindowedKey
+from millstream.model.schema_text import Schemas
 from millstream.push.push_queries import PushQueries
 from millstream.query import wordings
 from millstream.query.results import Change, Stream
@@ -22,6 +24,7 @@ from millstream.scheduler.driver import Driver
 from millstream_parser.statements import PrintTopic
 
 READ_MAX = 1_000
+TEXT = "KAFKA_STRING"
 WAIT_S = 0.2
 """The longest wait for new records before the reader reads again and checks for a close."""
 
@@ -45,9 +48,9 @@ def print_topic(statement: PrintTopic, push_queries: PushQueries) -> Stream:
     positions = {part: first(topic.name, part) for part in range(topic.partitions)}
     windows = [source.window for source in registry.catalog.over_topic(topic.name)]
     window = next((window for window in windows if window is not None), None)
-    printer = _Printer(
-        statement, log, positions, _FormatGuess("Key", window), _FormatGuess("Value")
-    )
+    known = _deserializers(registry.schemas)
+    key, value = _FormatGuess("Key", window, known=known), _FormatGuess("Value", known=known)
+    printer = _Printer(statement, log, positions, key, value)
     arrived = threading.Event()
     unwatch = driver.watch([topic.name])
     unsubscribe = log.on_news(lambda news: arrived.set() if topic.name in news.grown else None)
@@ -86,21 +89,23 @@ def _read_more(stream: Stream, printer: _Printer, arrived: threading.Event, driv
 
 @dataclass(slots=True)
 class _FormatGuess:
-    """The formats that can decode all bytes seen so far; the first one is used for display."""
+    """The formats that can decode all bytes seen so far. A text is shown as one, although it may be
+    a number: few numbers are texts."""
 
     part: str
     window: WindowedKey | None = None
     candidates: tuple[str, ...] = ()
     shown: bool = False
+    known: Mapping[str, Callable[[bytes], str]] = field(default_factory=lambda: DESERIALIZERS)
+    """What decodes each format, in the order in which they are guessed."""
 
     def narrow(self, data: bytes | None) -> None:
         """Remove the formats that cannot decode these bytes."""
         if data is None:
             return
-        before = self.candidates if self.shown else tuple(DESERIALIZERS)
-        self.candidates = tuple(
-            name for name in before if _can_decode(name, self._without_window(data))
-        )
+        before = self.candidates if self.shown else tuple(self.known)
+        inner = self._without_window(data)
+        self.candidates = tuple(name for name in before if _can_decode(self.known[name], inner))
         self.shown = self.shown and self.candidates == before
 
     def line(self) -> str | None:
@@ -118,7 +123,8 @@ class _FormatGuess:
         if data is None:
             return "<null>"
         inner = self._without_window(data)
-        shown = DESERIALIZERS[self.candidates[0]](inner) if self.candidates else inner.hex(" ")
+        first = TEXT if TEXT in self.candidates else next(iter(self.candidates), None)
+        shown = inner.hex(" ") if first is None else self.known[first](inner)
         if self.window is None:
             return shown
         bounds = struct.unpack(f">{len(data[len(inner) :]) // 8}q", data[len(inner) :])
@@ -213,16 +219,22 @@ def _text(data: bytes) -> str:
 
 DESERIALIZERS: Mapping[str, Callable[[bytes], str]] = {
     "JSON": _json,
-    "KAFKA_STRING": _text,
     "KAFKA_INT": _integer,
     "KAFKA_BIGINT": _bigint,
     "KAFKA_DOUBLE": _double,
+    TEXT: _text,
 }
+"""Of the formats without a registry, in the order of ksqlDB's guesses."""
 
 
-def _can_decode(name: str, data: bytes) -> bool:
+def _deserializers(schemas: Schemas | None) -> Mapping[str, Callable[[bytes], str]]:
+    """Those of the registry first: their payloads say what they are."""
+    return DESERIALIZERS if schemas is None else {**printers(schemas), **DESERIALIZERS}
+
+
+def _can_decode(shown: Callable[[bytes], str], data: bytes) -> bool:
     try:
-        DESERIALIZERS[name](data)
+        shown(data)
     except (ValueError, struct.error):
         return False
     return True
