@@ -15,6 +15,7 @@ SEQUENCES ?= 200
 SAMPLE ?= 200
 KILLS ?= 20
 REQUESTS ?= 5000
+PAYLOADS ?= 20000
 READS ?= 10000
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
@@ -30,7 +31,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -140,6 +141,9 @@ kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its o
 fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAPI document, then attacks over HTTP/1.1 and HTTP/2: REQUESTS=n [SEED=n]
 	@$(BIN)/python -m tests.fuzz.run --requests $(REQUESTS) --seed $(SEED)
 	@$(BIN)/python -m tests.fuzz.attacks
+
+fuzz-formats: $(STAMP)  ## Mutated payloads for each format: PAYLOADS=n [SEED=n]
+	@$(BIN)/python -m tests.fuzz.payloads --payloads $(PAYLOADS) --seed $(SEED)
 
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)

@@ -23,8 +23,10 @@ from millstream.formats.avro_schema import (
     Values,
 )
 from millstream.formats.avro_types import branch_name, sql_type_of
+from millstream.formats.json_rows import temporal
 from millstream.formats.zigzag import read_long
 from millstream.model.errors import RecordError
+from millstream.model.types import Primitive
 
 At = Callable[[bytes, int], tuple[Any, int]]
 """Reads a value of a payload from a place on; returns it, and where the next one begins. Raises
@@ -121,10 +123,11 @@ def _logical(schema: Logical) -> At:
     if schema.name == "date":
         return read
     if schema.name != "decimal":
+        kind = Primitive.TIME if schema.name == "time-millis" else Primitive.TIMESTAMP
 
         def time(payload: bytes, at: int) -> tuple[int, int]:
             milliseconds, at = read(payload, at)
-            return milliseconds * 1000, at
+            return temporal(milliseconds, kind), at
 
         return time
     scale = schema.scale

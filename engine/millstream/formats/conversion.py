@@ -114,7 +114,15 @@ def _of_pairs(key: Convert | None, member: Convert | None) -> Convert | None:
     if key is None or member is None:
         return None
     of_key, of_member = _of_nullable(key), _of_nullable(member)
-    return lambda pairs: [(of_key(k), of_member(v)) for k, v in dict(pairs).items()]
+
+    def of_pairs(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        # Of equal keys the last one counts.
+        found = {of_key(name): of_member(value) for name, value in pairs}
+        if None in found:
+            raise RecordError("a key of a map is NULL")
+        return list(found.items())
+
+    return of_pairs
 
 
 def _to_struct(given: Struct, wanted: Struct) -> Convert | None:

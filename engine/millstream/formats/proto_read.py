@@ -31,6 +31,8 @@ Wire = int | bytes
 Value = Callable[[Wire], Any]
 """The value of what the wire has for a field once. Raises RecordError."""
 _CONTEXT = decimal.Context(prec=400)
+SCALE_MAX = 300
+"""The digits after the point of a decimal that are read, or zeros before it."""
 _FIXED = {"fixed32": 4, "sfixed32": 4, "float": 4, "fixed64": 8, "sfixed64": 8, "double": 8}
 ZEROS: Mapping[str, Any] = {"bool": False, "string": "", "bytes": b"", "double": 0.0, "float": 0.0}
 
@@ -184,15 +186,27 @@ def _known(known: SqlType, fields: Fields) -> Any:
     if isinstance(known, Decimal):
         digits = fields.get(1, [b""])[-1]
         whole = decimal.Decimal(int.from_bytes(_as_bytes(digits), "big", signed=True))
-        return whole.scaleb(-_part(fields, 3), _CONTEXT)
+        scale = _part(fields, 3)
+        if abs(scale) > SCALE_MAX:
+            raise RecordError(f"a Decimal has {scale} digits after the point")
+        return whole.scaleb(-scale, _CONTEXT)
     if known == DATE:
-        return days_from_civil(_part(fields, 1), _part(fields, 2) or 1, _part(fields, 3) or 1)
+        days = days_from_civil(_part(fields, 1), _part(fields, 2) or 1, _part(fields, 3) or 1)
+        return _within(days, 2**31, "Date")
     if known == TIME:
         seconds = (_part(fields, 1) * 60 + _part(fields, 2)) * 60 + _part(fields, 3)
-        if not 0 <= seconds < 86_400:
+        microseconds = seconds * 1_000_000 + _part(fields, 4) // 1000
+        if not 0 <= microseconds < 86_400_000_000:
             raise RecordError("a TimeOfDay is not within a day")
-        return seconds * 1_000_000 + _part(fields, 4) // 1000
-    return signed(_first(fields, 1), 64) * 1_000_000 + _part(fields, 2) // 1000
+        return microseconds
+    microseconds = signed(_first(fields, 1), 64) * 1_000_000 + _part(fields, 2) // 1000
+    return _within(microseconds, 2**63, "Timestamp")
+
+
+def _within(number: int, limit: int, what: str) -> int:
+    if not -limit <= number < limit:
+        raise RecordError(f"a {what} is too far from 1970")
+    return number
 
 
 def _part(fields: Fields, number: int) -> int:

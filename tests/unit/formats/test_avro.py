@@ -14,10 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.formats.avro import read_values
 from millstream.formats.avro_read import avro_reader
 from millstream.formats.avro_schema import parse_avro
 from millstream.formats.avro_types import avro_text, key_name, sql_type_of
 from millstream.formats.avro_write import avro_writer
+from millstream.formats.protobuf_wire import varint
+from millstream.formats.registered import prefix_of
+from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
 from millstream.model.errors import RecordError
 from millstream.model.types import (
@@ -27,6 +31,7 @@ from millstream.model.types import (
     Array,
     Decimal,
     Field,
+    Map,
     Struct,
 )
 from tests.unit.formats.columns import COLUMNS
@@ -161,6 +166,36 @@ def test_broken_bytes_are_no_crash(drawn: tuple[Any, Any], data: st.DataObject) 
         read(bytes(content), 0)
     except RecordError as error:
         assert error.message
+
+
+def zigzag(number: int) -> bytes:
+    return varint(number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ({"type": "long", "logicalType": "timestamp-millis"}, 2**62),
+        ({"type": "long", "logicalType": "timestamp-millis"}, -(2**63)),
+        ({"type": "int", "logicalType": "time-millis"}, 86_400_000),
+        ({"type": "int", "logicalType": "time-millis"}, -1),
+    ],
+)
+def test_times_that_no_column_can_have_are_bad_records(kind: Any, number: int) -> None:
+    with pytest.raises(RecordError, match=str(number)):
+        avro_reader(parse_avro(json.dumps(kind)))(zigzag(number), 0)
+
+
+def test_a_key_of_a_map_is_not_null() -> None:
+    fields = [{"name": "key", "type": ["null", "string"]}, {"name": "value", "type": "int"}]
+    entry = {"type": "record", "name": "MapEntry", "fields": fields}
+    schema = ResolvedSchema("AVRO", json.dumps({"type": "array", "items": entry}))
+    read = read_values(schema, (("M", Map(STRING, INTEGER)),), False)
+    assert read(prefix_of(1) + b"\x04\x02\x02a\x02\x02\x02a\x04\0") == [[("a", 2)]], (
+        "the last one counts"
+    )
+    with pytest.raises(RecordError, match="a key of a map is NULL"):
+        read(prefix_of(1) + b"\x02\0\x02\0")
 
 
 def test_lengths_are_bounded_by_the_record() -> None:

@@ -14,6 +14,7 @@ from millstream.formats.proto_schema import parse_proto
 from millstream.formats.proto_types import message_of, proto_text, sql_type_of
 from millstream.formats.proto_write import message_writer
 from millstream.formats.protobuf import protobuf_type, read_values, write_values
+from millstream.formats.protobuf_wire import delimited, tag, varint
 from millstream.formats.registered import prefix_of
 from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
@@ -205,3 +206,33 @@ def test_broken_bytes_are_no_crash(values: dict[str, Any], data: st.DataObject) 
         read(bytes(content))
     except RecordError as error:
         assert error.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "reason"),
+    [
+        ("google.protobuf.Timestamp", delimited(1, tag(1, 0) + varint(2**62)), "too far from 1970"),
+        ("google.type.Date", delimited(1, tag(1, 0) + varint(2**31 - 1)), "too far from 1970"),
+        (
+            *("google.type.TimeOfDay", delimited(1, tag(1, 0) + varint(23) + tag(2, 0))),
+            "cut off",
+        ),
+        (
+            "google.type.TimeOfDay",
+            delimited(1, tag(1, 0) + varint(23) + tag(4, 0) + varint(2**31 - 1)),
+            None,
+        ),
+        ("google.type.TimeOfDay", delimited(1, tag(4, 0) + varint(-1_000)), "not within a day"),
+        ("confluent.type.Decimal", delimited(1, tag(3, 0) + varint(2**31 - 1)), "digits after"),
+    ],
+)
+def test_values_that_no_column_can_have_are_bad_records(
+    kind: str, content: bytes, reason: str | None
+) -> None:
+    file = parse_proto(f'syntax = "proto3"; message M {{ {kind} v = 1; }}')
+    read = message_reader(file.messages[0])
+    if reason is None:
+        assert read(content)
+        return
+    with pytest.raises(RecordError, match=reason):
+        read(content)
