@@ -143,6 +143,9 @@ def test_statements_use_the_same_registry(door: RunningServer) -> None:
         "CREATE STREAM doubled AS SELECT n * 2 AS n FROM orders;"
     )
     assert client.get_subjects() == ["DOUBLED-value", "orders-value"]
+    (entity,) = door.ksql("DESCRIBE doubled EXTENDED;")
+    shown = entity["sourceDescription"]
+    assert shown["valueSchema"] == "DOUBLED-value, version 1, id 2" and "keySchema" not in shown
 
 
 def test_the_client_of_ours_uses_it(door: RunningServer) -> None:

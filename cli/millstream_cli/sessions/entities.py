@@ -155,6 +155,9 @@ def _types(entity: Entity) -> ResultTable:
     return ResultTable(["Type Name", "Schema"], rows, entity=entity)
 
 
+_SCHEMAS = (("Key schema", "keySchema"), ("Value schema", "valueSchema"))
+
+
 def _source(entity: Entity) -> ResultTable:
     source = entity["sourceDescription"]
     fields = [(field["name"], _field_type(field, source)) for field in source["fields"]]
@@ -166,6 +169,7 @@ def _source(entity: Entity) -> ResultTable:
         ("Timestamp field", source.get("timestamp") or "Not set - using <ROWTIME>"),
         ("Key format", source.get("keyFormat")),
         ("Value format", source.get("valueFormat")),
+        *((name, source[key]) for name, key in _SCHEMAS if source.get(key)),
         ("Kafka topic", f"{source['topic']} (partitions: {partitions}, replication: {replicas})"),
         ("Statement", source.get("statement")),
         *((f"Field {name}", kind) for name, kind in fields),

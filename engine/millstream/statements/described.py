@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millstream.catalog.catalog import Catalog, QueryRecord
+from millstream.catalog.formats import INFERRING
 from millstream.catalog.source import Source
+from millstream.formats.registered import subject_of
 from millstream.metrics.figures import EngineMetrics, QueryMetrics
 from millstream.metrics.progress import (
     Facts,
@@ -15,7 +17,9 @@ from millstream.metrics.progress import (
     unused_text,
     written_fact,
 )
+from millstream.model.errors import MillstreamError
 from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.schema_text import Schemas
 from millstream.queries.registry import QueryRegistry
 
 
@@ -50,6 +54,7 @@ def source_facts(source: Source, registry: QueryRegistry, metrics: EngineMetrics
         ("Timestamp field", _timestamp(source)),
         ("Key format", source.key_format.name),
         ("Value format", source.value_format.name),
+        *((f"{side.capitalize()} schema", text) for side, text in schemas_of(source, registry)),
         ("Kafka topic", _topic_text(source.topic, partitions, topic.replicas if topic else 0)),
         ("Statement", source.statement),
         ("Queries that read from it", _names(query.id for query in readers)),
@@ -74,6 +79,27 @@ def source_facts(source: Source, registry: QueryRegistry, metrics: EngineMetrics
         for query in reading
     ]
     return facts + _fields(field_rows(source))
+
+
+def schemas_of(source: Source, registry: QueryRegistry) -> list[tuple[str, str]]:
+    """The newest schemas of the keys and values of a source that the registry has: the side, and
+    which schema it is, or why nobody knows."""
+    found = []
+    for role, form in ((Role.KEY, source.key_format), (Role.VALUE, source.value_format)):
+        if form.name in INFERRING and registry.schemas is not None:
+            subject = subject_of(source.topic, role.value)
+            found.append((role.value, _newest(subject, registry.schemas)))
+    return found
+
+
+def _newest(subject: str, schemas: Schemas) -> str:
+    try:
+        newest = schemas.prompt().latest(subject)
+    except MillstreamError as error:
+        return f"{subject}: {error.message}"
+    if newest is None:
+        return f"{subject} has none"
+    return f"{subject}, version {newest.version}, id {newest.id}"
 
 
 def query_facts(record: QueryRecord, catalog: Catalog, metrics: EngineMetrics) -> Facts:

@@ -8,6 +8,7 @@ from typing import Any
 from millstream.catalog.source import Source
 from millstream.metrics.figures import QueryMetrics
 from millstream.model.schema import Column, SourceKind
+from millstream.statements.described import schemas_of
 from millstream.statements.inspect import existing_source
 from millstream_server.entities.shapes import field_object, fields_of
 from millstream_server.entities.view import View
@@ -41,7 +42,13 @@ def source_description(source: Source, view: View, *, extended: bool) -> Entity:
         "sourceConstraints": [n for n in catalog.made_from(source.name) if view.sight.source(n)],
         "clusterStatistics": [],
         "clusterErrorStats": [],
+        **(_schemas(source, view) if extended else {}),
     }
+
+
+def _schemas(source: Source, view: View) -> Entity:
+    """The schemas that the registry has; ksqlDB does not say them."""
+    return {f"{side}Schema": text for side, text in schemas_of(source, view.engine.registry)}
 
 
 def described_source(name: str, text: str, view: View, *, extended: bool) -> Entity:

@@ -316,3 +316,20 @@ def test_a_file_without_registry_settings_keeps_its_own(url: str, tmp_path: Path
         db.insert("s", [(1,)])
         db.wait()
         assert json.dumps(rows(db, "SELECT * FROM t")) == "[[1]]"
+
+
+def test_describe_names_the_newest_schemas(other: OtherRegistry, url: str) -> None:
+    with opened(url) as db:
+        db.execute(READING)
+
+        def described() -> dict[str, str]:
+            return dict(rows(db, "DESCRIBE s EXTENDED;"))
+
+        assert described()["Value schema"] == "s-value, version 1, id 101"
+        assert "Key schema" not in described()
+        other.register("s-value", ONE)
+        assert described()["Value schema"] == "s-value, version 2, id 102"
+        other.subjects.clear()
+        assert described()["Value schema"] == "s-value has none"
+        other.status = 500
+        assert "answers with 500" in described()["Value schema"]
