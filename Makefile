@@ -16,6 +16,7 @@ SAMPLE ?= 200
 KILLS ?= 20
 REQUESTS ?= 5000
 PAYLOADS ?= 20000
+ROWS ?= 100000
 READS ?= 10000
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
@@ -31,7 +32,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -90,6 +91,9 @@ bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packag
 	@$(BENCH_VENV)/bin/python -m tests.bench.run --events $(EVENTS)
 	@$(BENCH_VENV)/bin/python -m tests.bench.latency
 	@$(BENCH_VENV)/bin/python -m tests.bench.memory $(if $(MEMORY),--memory)
+
+bench-formats: $(STAMP)  ## CPU of reading and writing a record in each format, beside fastavro and Google's library: ROWS=n
+	@$(BIN)/python -m tests.bench.formats --records $(ROWS)
 
 isolation: $(BENCH_VENV)/.installed  ## What a query with a slow Python function costs another one: EVENTS=n
 	@$(BENCH_VENV)/bin/python -m tests.bench.isolation --events $(EVENTS)

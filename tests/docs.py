@@ -166,8 +166,9 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
 * Keys of maps are STRING in every format. Keys of records hold no maps.
 * Formats with keys take windowed ones: the bounds of the window follow the key's bytes.
 * JOIN and GROUP BY do not work on values in the KAFKA format.
-* Records in the formats AVRO, MSGPACK, PROTOBUF and PROTOBUF_NOSR are read and written one by one
-  in Python, those of the other formats by columns. So these cost much more CPU for each record.
+* Records in the formats MSGPACK, PROTOBUF and PROTOBUF_NOSR are read and written one by one in
+  Python, those of the other formats by columns. So these cost much more CPU for each record. AVRO
+  is read one by one where a column has another type than the schema, or a union several.
   JSON_SR is read by columns unless a column has maps, which may be lists of their entries.
 * AVRO, JSON_SR and PROTOBUF have their schemas in a registry: a payload begins with a zero and the
   id of its schema. CREATE without columns takes them from the newest schema of the subject (the

@@ -77,6 +77,22 @@ def avro_writer(
     return _fields(record, columns, "")
 
 
+def writes(schema: AvroType, kind: SqlType) -> bool:
+    """Whether values of a type can be written by a schema."""
+    try:
+        _writer(schema, kind, "")
+    except SchemaError:
+        return False
+    return True
+
+
+def default_of(field: AvroField) -> bytes:
+    """What is written for a field that no column has. Raises SchemaError if it has no default."""
+    made = bytearray()
+    _left_out(field, field.name)(None, made)
+    return bytes(made)
+
+
 def _writer(schema: AvroType, kind: SqlType, path: str) -> Write:
     """Writes values of a type, NULL among them. `path`: the name of the column or field."""
     match schema, kind:
@@ -208,8 +224,11 @@ def _decimal(schema: Logical, path: str) -> Write:
                 f"{path} is {value}, which does not fit into"
                 f" DECIMAL({schema.precision}, {scale}) of the schema"
             )
-        length = size or (whole.bit_length() + 8) // 8
-        digits = whole.to_bytes(length, "big", signed=True)
+        # As few bytes as hold the number and its sign, as Java has it.
+        length = ((~whole if whole < 0 else whole).bit_length() + 8) // 8
+        if size is not None and length > size:
+            raise RecordError(f"{path} is {value}, which does not fit into {size} bytes")
+        digits = whole.to_bytes(size or length, "big", signed=True)
         if size is None:
             _put_bytes(digits, out)
         else:

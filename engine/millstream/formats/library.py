@@ -1,4 +1,5 @@
-"""The compiled library of formats (scan.c, join.c) through ctypes, if it is available (ADR 20)."""
+"""The compiled library of formats (scan.c, join.c, avro.c) through ctypes, if it is available (ADRs
+20 and 62)."""
 
 from __future__ import annotations
 
@@ -48,6 +49,21 @@ class Column(ctypes.Structure):
     )
 
 
+class Source(ctypes.Structure):
+    """`struct source` of avro_out.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("kind", "next", "size", "digits")),
+        ("valid", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+        ("before", ctypes.c_void_p),
+        ("before_size", ctypes.c_int64),
+        ("instead", ctypes.c_void_p),
+        ("instead_size", ctypes.c_int64),
+    )
+
+
 @cache
 def compiled_formats() -> ctypes.CDLL | None:
     """The library, if a compatible one is available."""
@@ -57,7 +73,7 @@ def compiled_formats() -> ctypes.CDLL | None:
         return declared(LIBRARY)
     except (OSError, AttributeError, ValueError) as error:
         logging.getLogger("millstream").warning(
-            "JSON is read and written without compiled code: %s (%s=plain silences this)",
+            "Formats are read and written without compiled code: %s (%s=plain silences this)",
             error,
             SWITCH,
         )
@@ -81,7 +97,21 @@ def declared(path: Path) -> ctypes.CDLL:
     library.ms_joined_size.argtypes = [ctypes.POINTER(Column), count, count]
     library.ms_join.restype = None
     library.ms_join.argtypes = [ctypes.POINTER(Column), count, count, at, at]
-    sizes = (library.ms_field_size(), library.ms_column_size())
-    if sizes != (ctypes.sizeof(Field), ctypes.sizeof(Column)):
+    library.ms_avro_read.restype = at
+    library.ms_avro_read.argtypes = [at, at, count, count, at, count, at]
+    library.ms_avro_column.restype = None
+    library.ms_avro_column.argtypes = [at, count, at, at]
+    library.ms_avro_free.restype = None
+    library.ms_avro_free.argtypes = [at]
+    library.ms_avro_write.restype = at
+    library.ms_avro_write.argtypes = [
+        *(ctypes.POINTER(Source), count, count),
+        *(ctypes.c_char_p, count, at, at),
+    ]
+    library.ms_avro_written_free.restype = None
+    library.ms_avro_written_free.argtypes = [at]
+    library.ms_source_size.argtypes, library.ms_source_size.restype = [], count
+    sizes = (library.ms_field_size(), library.ms_column_size(), library.ms_source_size())
+    if sizes != tuple(map(ctypes.sizeof, (Field, Column, Source))):
         raise ValueError(f"{path.name} is of another version")
     return library

@@ -7,11 +7,14 @@ once and kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.catalog import wordings
 from millstream.catalog.formats import SCHEMA_NAME
@@ -48,8 +51,18 @@ ReadValues = Callable[[bytes], Sequence[Any]]
 """The values of all columns of a payload. Raises RecordError."""
 WriteValues = Callable[[Sequence[Any], bytearray], None]
 """Appends a record with the values of all columns. Raises RecordError."""
+WriteColumns = Callable[[Sequence[pa.Array], bytes], tuple[pa.Array, npt.NDArray[np.int64]] | None]
+"""Writes columns behind a prefix; the payloads, and the rows that have to be written one by one;
+None if all have to be."""
+MakeColumnWriter = Callable[[ResolvedSchema, Columns, bool], WriteColumns | None]
+"""Makes a writer of columns; None where there is none for a schema and these columns."""
 MakeReader = Callable[[ResolvedSchema, Columns, bool], ReadValues]
 """Makes a reader for columns that are wrapped, or not. Raises RecordError."""
+ReadColumns = Callable[[Bytes], tuple[list[pa.Array], npt.NDArray[np.int64]] | None]
+"""The wanted columns of payloads with one schema, and the rows that have to be read one by one;
+None if all have to be."""
+MakeColumns = Callable[[ResolvedSchema, Columns, bool, tuple[int, ...]], ReadColumns | None]
+"""Makes a reader of columns; None where there is none for a schema and these columns."""
 MakeWriter = Callable[[ResolvedSchema, Columns, bool], WriteValues]
 """Makes a writer. Raises SchemaError, a ValueError."""
 
@@ -72,14 +85,20 @@ def columns_of(layout: Layout) -> Columns:
     return tuple((column.name, column.type) for column in layout.columns)
 
 
-def read_by_schema(payload: Bytes, layout: Layout, kind: str, make: MakeReader) -> Read:
+def read_by_schema(
+    payload: Bytes,
+    layout: Layout,
+    kind: str,
+    make: MakeReader,
+    make_columns: MakeColumns = lambda *_: None,
+) -> Read:
     """Read the wanted columns of each payload by its own schema, which has to be of a kind."""
     if not layout.columns:
         return nothing_read(layout, len(payload))
     schemas, chosen = subject_in(layout).schemas, layout.properties.get(SCHEMA_NAME, "")
     given = framed(payload)
     bad = given.bad
-    found: list[list[Any]] = [[None] * len(payload) for _ in layout.wanted]
+    parts = _Parts(layout, len(payload))
     for schema_id, rows in given.by_schema():
         text = schemas.by_id(schema_id)
         try:
@@ -90,17 +109,66 @@ def read_by_schema(payload: Bytes, layout: Layout, kind: str, make: MakeReader) 
         except RecordError as error:
             bad |= dict.fromkeys(rows.tolist(), error.message)
             continue
-        contents = payload.take(pa.array(rows)).to_pylist()
-        for row, content in zip(rows.tolist(), contents, strict=True):
+        read_columns = make_columns(schema, columns_of(layout), layout.wrapped, layout.wanted)
+        whole = len(rows) == len(payload)
+        own = payload if whole else payload.take(pa.array(rows))
+        by_columns = None if read_columns is None else read_columns(own)
+        if by_columns is not None:
+            arrays, odd = by_columns
+            parts.add(np.delete(rows, odd), arrays, np.delete(np.arange(len(rows)), odd))
+            rows, own = rows[odd], own.take(pa.array(odd))
+        for row, content in zip(rows.tolist(), own.to_pylist(), strict=True):
             try:
                 values = read(content)
             except RecordError as error:
                 bad[row] = error.message
                 continue
-            for column, index in zip(found, layout.wanted, strict=True):
-                column[row] = values[index]
-    arrays = zip(found, layout.picked, strict=True)
-    return Read(tuple(pa.array(v, arrow_type(c.type)) for v, c in arrays), bad)
+            parts.add_row(row, [values[index] for index in layout.wanted])
+    return Read(parts.columns(), bad)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The wanted columns of a batch, read in several parts."""
+
+    layout: Layout
+    rows: int
+    places: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    arrays: list[list[pa.Array]] = field(default_factory=list)
+    single_places: list[int] = field(default_factory=list)
+    singles: list[list[Any]] = field(default_factory=list)
+
+    def add(
+        self,
+        places: npt.NDArray[np.int64],
+        arrays: list[pa.Array],
+        kept: npt.NDArray[np.int64],
+    ) -> None:
+        """Add columns of which the rows `kept` belong to these places of the batch."""
+        if len(kept) < len(arrays[0] if arrays else kept):
+            arrays = [array.take(pa.array(kept)) for array in arrays]
+        self.places.append(places)
+        self.arrays.append(arrays)
+
+    def add_row(self, place: int, values: list[Any]) -> None:
+        """Add one row."""
+        self.single_places.append(place)
+        self.singles.append(values)
+
+    def columns(self) -> tuple[pa.Array, ...]:
+        """The columns; what was not added is NULL."""
+        if len(self.places) == 1 and len(self.places[0]) == self.rows:
+            return tuple(self.arrays[0])
+        places = [*self.places, np.array(self.single_places, np.int64)]
+        rest = np.setdiff1d(np.arange(self.rows), np.concatenate(places))
+        order = pa.array(np.argsort(np.concatenate([*places, rest])))
+        made = []
+        for number, column in enumerate(self.layout.picked):
+            kind = arrow_type(column.type)
+            single = pa.array([row[number] for row in self.singles], kind)
+            chunks = [part[number] for part in self.arrays]
+            made.append(pa.concat_arrays([*chunks, single, pa.nulls(len(rest), kind)]).take(order))
+        return tuple(made)
 
 
 @lru_cache(maxsize=1_000)
@@ -116,13 +184,37 @@ def _made_writer(
 
 
 def write_by_schema(
-    arrays: list[pa.Array], layout: Layout, schema: tuple[int, ResolvedSchema], make: MakeWriter
+    arrays: list[pa.Array],
+    layout: Layout,
+    schema: tuple[int, ResolvedSchema],
+    make: MakeWriter,
+    make_columns: MakeColumnWriter = lambda *_: None,
 ) -> Written:
     """Write each row by a schema, whose id comes first. A single column that is not wrapped and
     NULL is a NULL payload."""
     schema_id, given = schema
     write = _made_writer(make, given, columns_of(layout), layout.wrapped)
     prefix = prefix_of(schema_id)
+    write_columns = make_columns(given, columns_of(layout), layout.wrapped)
+    by_columns = None if write_columns is None else write_columns(arrays, prefix)
+    if by_columns is None:
+        return _written_one_by_one(arrays, layout, write, prefix)
+    payload, odd = by_columns
+    if not layout.wrapped:
+        payload = pc.if_else(pc.is_null(arrays[0]), pa.scalar(None, pa.binary()), payload)
+    if not len(odd):
+        return Written(payload)
+    rest = [array.take(pa.array(odd)) for array in arrays]
+    others = _written_one_by_one(rest, layout, write, prefix)
+    order = np.arange(len(payload))
+    order[odd] = len(payload) + np.arange(len(odd))
+    bad = {int(odd[row]): reason for row, reason in others.bad.items()}
+    return Written(pa.concat_arrays([payload, others.payload]).take(pa.array(order)), bad)
+
+
+def _written_one_by_one(
+    arrays: list[pa.Array], layout: Layout, write: WriteValues, prefix: bytes
+) -> Written:
     rows: list[bytes | None] = []
     bad = {}
     columns = [counted(array).to_pylist() for array in arrays]

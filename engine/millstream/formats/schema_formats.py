@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from millstream.catalog.formats import NULLS, SCHEMA_ID, SCHEMA_NAME
 from millstream.formats import avro, protobuf
+from millstream.formats.avro_columns import compiled_reader
+from millstream.formats.avro_columns_out import compiled_writer
 from millstream.formats.avro_types import VALUE_NAME, avro_text, key_name
 from millstream.formats.json_schema import json_text, json_type
 from millstream.formats.json_sr import read_json_sr, write_json_sr
@@ -62,7 +64,7 @@ class SchemaFormat:
 
 
 def _read_avro(payload: Bytes, layout: Layout) -> Read:
-    return read_by_schema(payload, layout, "AVRO", avro.read_values)
+    return read_by_schema(payload, layout, "AVRO", avro.read_values, compiled_reader)
 
 
 def _read_protobuf(payload: Bytes, layout: Layout) -> Read:
@@ -82,7 +84,7 @@ SCHEMA_FORMATS: Mapping[str, SchemaFormat] = {
         avro.avro_type,
         lambda _, payload, layout: _read_avro(payload, layout),
         lambda _, columns, layout, schema: write_by_schema(
-            columns, layout, schema, avro.write_values
+            columns, layout, schema, avro.write_values, compiled_writer
         ),
         _read_avro,
     ),

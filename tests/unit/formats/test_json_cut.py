@@ -290,6 +290,6 @@ def test_an_incompatible_library_is_reported_and_unused(
     monkeypatch.setattr(library, "LIBRARY", other)
     with caplog.at_level(logging.WARNING):
         assert library.compiled_formats.__wrapped__() is None
-    assert "JSON is read and written without compiled code" in caplog.text
+    assert "Formats are read and written without compiled code" in caplog.text
     monkeypatch.setenv(library.SWITCH, "plain")
     assert library.compiled_formats.__wrapped__() is None
