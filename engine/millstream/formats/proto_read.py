@@ -162,11 +162,11 @@ def _scalar(name: str) -> Value:
             return _float
         case "bool":
             return lambda given: _as_number(given) != 0
-        case "sint32" | "sint64":
-            return _zigzag
-        case "fixed32":
-            return _as_number
-        case "uint32":
+        case "sint32":
+            return lambda given: _zigzag(_as_number(given) & 0xFFFFFFFF)
+        case "sint64":
+            return lambda given: _zigzag(_as_number(given))
+        case "fixed32" | "uint32":
             return lambda given: _as_number(given) & 0xFFFFFFFF
     bits = 32 if name in ("int32", "sfixed32") else 64
     return lambda given: signed(_as_number(given), bits)
@@ -177,8 +177,7 @@ def _float(given: Wire) -> float:
     return float(struct.unpack("<f", packed)[0])
 
 
-def _zigzag(given: Wire) -> int:
-    number = _as_number(given)
+def _zigzag(number: int) -> int:
     return (number >> 1) ^ -(number & 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.protobuf import message_factory
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from millstream.formats.proto_read import message_reader
 from millstream.formats.proto_schema import parse_proto
+from millstream.formats.proto_types import SCALARS as KINDS
 from millstream.formats.proto_types import message_of, proto_text, sql_type_of
 from millstream.formats.proto_write import message_writer
 from millstream.formats.protobuf import protobuf_type, read_values, write_values
@@ -19,6 +21,7 @@ from millstream.formats.registered import prefix_of
 from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
 from millstream.model.errors import RecordError
+from millstream.model.physical import arrow_type
 from millstream.model.types import (
     BIGINT,
     INTEGER,
@@ -236,3 +239,14 @@ def test_values_that_no_column_can_have_are_bad_records(
         return
     with pytest.raises(RecordError, match=reason):
         read(content)
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in KINDS if k not in ("float", "double", "string", "bytes")]
+)
+@pytest.mark.parametrize("number", [2**64 - 1, 2**63, 2**35 + 1, 2**32 - 1])
+def test_numbers_longer_than_their_type_are_cut(kind: str, number: int) -> None:
+    """As the language's guide says; a column could not have the whole number."""
+    file = parse_proto(f'syntax = "proto3"; message M {{ {kind} v = 1; }}')
+    column = pa.array([message_reader(file.messages[0])(tag(1, 0) + varint(number))["v"]])
+    assert column.cast(arrow_type(KINDS[kind]))
