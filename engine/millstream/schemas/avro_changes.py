@@ -20,6 +20,8 @@ def avro_changes(reader: ResolvedSchema, writer: ResolvedSchema) -> list[str]:
         found = ReaderWriterCompatibilityChecker().get_compatibility(_of(reader), _of(writer))
     except RecursionError:
         raise SchemaError("the schema is nested too deeply") from None
+    except AvroException as error:
+        raise SchemaError(f"Avro's library cannot compare the schemas: {error}") from error
     if found.compatibility is not SchemaCompatibilityType.incompatible:
         return []
     kinds = dict.fromkeys(each.value.replace("_", " ") for each in found.incompatibilities)
@@ -27,6 +29,12 @@ def avro_changes(reader: ResolvedSchema, writer: ResolvedSchema) -> list[str]:
     where = dict.fromkeys(_place(each, given) for each in sorted(found.locations - {"/"}))
     at = f" at {', '.join(where)}" if where else ""
     return [f"{', '.join(kinds)}{at}: {', '.join(sorted(found.messages))}"]
+
+
+def check_avro(schema: ResolvedSchema) -> None:
+    """Raise SchemaError for a schema that Avro's library does not take: no later one could be
+    compared with it."""
+    _of(schema)
 
 
 def _place(location: str, given: Any) -> str:

@@ -65,6 +65,7 @@ def check_schema(schema: ResolvedSchema) -> None:
     match schema.kind:
         case "AVRO":
             parse_avro(schema.text, dict(schema.imported))
+            _check_avro(schema)
         case "JSON":
             shape_of(_json(schema).node)
         case _:
@@ -99,6 +100,12 @@ def _of_avro(reader: ResolvedSchema, writer: ResolvedSchema) -> list[str]:
     from millstream.schemas.avro_changes import avro_changes
 
     return avro_changes(reader, writer)
+
+
+def _check_avro(schema: ResolvedSchema) -> None:
+    from millstream.schemas.avro_changes import check_avro
+
+    check_avro(schema)
 
 
 def _of_json(reader: ResolvedSchema, writer: ResolvedSchema) -> list[str]:

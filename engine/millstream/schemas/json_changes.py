@@ -44,8 +44,8 @@ class _Comparison:
     def __init__(self) -> None:
         self._shapes: dict[int, tuple[Node, Shape]] = {}
         """By the identity of what describes it, which stays alive in them."""
-        self._fine: set[tuple[int, int]] = set()
-        """What fits, or is assumed to while it is compared."""
+        self._fine: dict[tuple[int, int], None] = {}
+        """What fits, or is assumed to while it is compared, in the order in which that began."""
         self._bad: set[tuple[int, int]] = set()
         self._depth = 0
 
@@ -57,7 +57,7 @@ class _Comparison:
             return
         if self._depth > DEPTH_MAX:
             raise SchemaError(f"the schema is nested more than {DEPTH_MAX} levels deep")
-        self._fine.add(pair)
+        self._fine[pair] = None
         self._depth += 1
         try:
             for change in self._compared(old, new, path):
@@ -66,7 +66,12 @@ class _Comparison:
         finally:
             self._depth -= 1
             if pair in self._bad:
-                self._fine.discard(pair)
+                self._forget(pair)
+
+    def _forget(self, pair: tuple[int, int]) -> None:
+        """What was compared within a pair that does not fit may have relied on that it does."""
+        while self._fine and self._fine.popitem()[0] != pair:
+            pass
 
     def _fits(self, old: Node, new: Node) -> bool:
         pair = id(old.given), id(new.given)
@@ -159,6 +164,7 @@ class _Comparison:
             if "default" not in _words(after.properties.get(name)):
                 yield f"{path}/required: {name} is required now and has no default"
         yield from self._more(before, after, path)
+        yield from self._patterned(before, after, path)
         for name in dict.fromkeys((*before.properties, *after.properties)):
             place = f"{path}/properties/{name}"
             if name not in before.properties:
@@ -175,6 +181,18 @@ class _Comparison:
                 yield f"{where}: there may be no other properties any more"
             else:
                 yield from self.changes(before.more, after.more, where)
+
+    def _patterned(self, before: Object, after: Object, path: str) -> Iterator[str]:
+        """What has no property by its name, but a pattern before or now."""
+        for pattern in dict.fromkeys((*before.patterned, *after.patterned)):
+            where = f"{path}/patternProperties/{pattern}"
+            old, new = before.patterned.get(pattern, before.more), after.patterned.get(pattern)
+            if old is None:
+                continue
+            if new is None and (new := after.more) is None:
+                yield f"{where}: it is removed, and there may be no other properties"
+            else:
+                yield from self.changes(old, new, where)
 
     def _added(self, before: Object, after: Object, name: str, path: str) -> Iterator[str]:
         new = after.properties[name]

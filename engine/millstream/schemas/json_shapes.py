@@ -4,10 +4,11 @@ references followed and lists of types as alternatives."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import regex
 
 from millstream.formats.schema_error import SchemaError
 
@@ -25,6 +26,8 @@ _WORDS_OF = {
     "array": _ARRAY_WORDS,
 }
 REFERENCES_MAX = 100
+_MATCH_SECONDS = 0.5
+"""How long a pattern may look at a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +251,15 @@ def _typed(kind: str, given: Mapping[str, Any], within: Document) -> Shape:
 
 def _object(given: Mapping[str, Any], within: Document) -> Object:
     more = given.get("additionalProperties", True)
+    patterned = _nodes(given.get("patternProperties"), within)
+    for pattern in patterned:
+        _matches(pattern, "")
     required = given.get("required", [])
     return Object(
         _nodes(given.get("properties"), within),
         frozenset(map(str, required)) if isinstance(required, list) else frozenset(),
         None if more is False else Node(more, within),
-        _nodes(given.get("patternProperties"), within),
+        patterned,
         _limits(given, ("minProperties", "maxProperties")),
     )
 
@@ -282,6 +288,8 @@ def _limits(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 def _matches(pattern: str, name: str) -> bool:
     try:
-        return re.search(pattern, name) is not None
-    except re.error:
-        return False
+        return regex.search(pattern, name, timeout=_MATCH_SECONDS) is not None
+    except TimeoutError:
+        raise SchemaError(f"the pattern {pattern} takes too long to compare with {name}") from None
+    except regex.error as error:
+        raise SchemaError(f"{pattern} is no pattern: {error}") from None

@@ -9,6 +9,7 @@ from millstream.model.errors import UnavailableError
 from millstream.model.schema_text import Reference, Registered, SchemaText
 from millstream.schemas import wordings
 from millstream.schemas.compatibility import DEFAULT, Level, normal
+from millstream.schemas.imports import imported_by
 
 EVERY = ""
 """The subject of the level that counts where a subject has none of its own."""
@@ -103,11 +104,7 @@ class KnownSchemas:
 
     def imported(self, schema: SchemaText) -> dict[str, str]:
         """See `Schemas`."""
-        found: dict[str, str] = {}
-        for reference in schema.references:
-            other = self._referenced(reference)
-            found |= self.imported(other) | {reference.name: other.text}
-        return found
+        return imported_by(schema, self._referenced)
 
     def _referenced(self, reference: Reference) -> SchemaText:
         for each in self.versions(reference.subject, deleted=True):

@@ -19,6 +19,7 @@ from millstream.model.errors import MillstreamError, StatementError, Unavailable
 from millstream.model.schema_text import UNNAMED_KIND, Reference, Registered, SchemaText
 from millstream.schemas import wordings
 from millstream.schemas.client_settings import client_settings, shown
+from millstream.schemas.imports import imported_by
 from millstream.schemas.requests import PROCESSING_SECONDS, STATEMENT_SECONDS, Requests
 
 Found = TypeVar("Found")
@@ -107,11 +108,7 @@ class RemoteRegistry:
 
     def imported(self, schema: SchemaText) -> dict[str, str]:
         """See `Schemas`. Raises StatementError for one that does not exist."""
-        found: dict[str, str] = {}
-        for reference in schema.references:
-            other = self._version(reference.subject, reference.version)
-            found |= self.imported(other) | {reference.name: other.text}
-        return found
+        return imported_by(schema, lambda one: self._version(one.subject, one.version))
 
     def prompt(self) -> RemoteRegistry:
         """See `Schemas`."""

@@ -265,6 +265,59 @@ def test_recursion() -> None:
     assert json_changes(one, two)
 
 
+def test_what_fits_only_if_something_else_did() -> None:
+    """While `p` is compared, `r` within it fits, because what it has is assumed to fit. Another
+    alternative takes what `p` was, but none takes what `r` was elsewhere."""
+
+    def given(kind: Any, first: Any) -> Document:
+        defined = {
+            "q": obj_closed({"p": {"$ref": "#/d/p"}}),
+            "p": obj_closed({"r": {"$ref": "#/d/r"}, "c": kind}),
+            "r": obj_closed({"q": {"$ref": "#/d/q"}}),
+        }
+        root = obj_closed({"first": first, "second": {"$ref": "#/d/r"}})
+        return document(json.dumps({"d": defined, **root}), {})
+
+    of_q = {"$ref": "#/d/q"}
+    old, new = given(INT, of_q), given(TEXT, {"anyOf": [of_q, {"type": "object"}]})
+    assert json_changes(new, old)
+    assert json_changes(given(INT, {"anyOf": [of_q, {"type": "object"}]}), old) == []
+
+
+def obj_closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **CLOSED}
+
+
+PATTERNED = {"type": "object", "patternProperties": {"^x": INT}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "backward"),
+    [
+        (PATTERNED, {**PATTERNED, "patternProperties": {"^x": NUMBER}}, True),
+        (PATTERNED, {**PATTERNED, "patternProperties": {"^x": TEXT}}, False),
+        (PATTERNED, {"type": "object"}, True),
+        ({"type": "object"}, PATTERNED, False),
+        ({**PATTERNED, **CLOSED}, {"type": "object", **CLOSED}, False),
+        ({"type": "object", **CLOSED}, {**PATTERNED, **CLOSED}, True),
+        ({"type": "object", "additionalProperties": INT}, PATTERNED, True),
+        ({"type": "object", "additionalProperties": TEXT}, PATTERNED, False),
+    ],
+)
+def test_patterns(old: Any, new: Any, backward: bool) -> None:
+    before, after = (schema("JSON", json.dumps(each)) for each in (old, new))
+    assert (incompatibilities(Level.BACKWARD, after, [before]) == []) is backward
+
+
+def test_patterns_that_cannot_be_used() -> None:
+    for pattern, told in (("(", "no pattern"), ("^(a|aa)+$", "takes too long")):
+        given = {"type": "object", "patternProperties": {pattern: INT}, **CLOSED}
+        more = {**given, "properties": {"a" * 60 + "!": TEXT}}
+        before, after = (schema("JSON", json.dumps(each)) for each in (given, more))
+        with pytest.raises(SchemaError, match=told):
+            incompatibilities(Level.BACKWARD, after, [before])
+
+
 PLAIN = st.one_of(
     st.sampled_from([INT, NUMBER, TEXT, NULL, {"type": "boolean"}, True]),
     st.builds(lambda n: {"type": "integer", "minimum": n}, st.integers(0, 2)),

@@ -81,6 +81,19 @@ def test_references_come_before_what_imports_them() -> None:
         made.register("w", SchemaText("PROTOBUF", proto("W"), (Reference("x", "x.proto", 9),)))
 
 
+def test_imports_that_double_at_each_schema_are_looked_at_once() -> None:
+    made = registry(EmbeddedLog.open(":memory:"))
+    made.set_level(Level.NONE)
+    before: tuple[Reference, ...] = ()
+    for n in range(60):
+        text = SchemaText("PROTOBUF", proto(f"M{n}"), before)
+        version = made.register(f"m{n}", text).version
+        before = tuple(Reference(f"m{n}.{side}", f"m{n}", version) for side in "ab")
+    found = made.imported(SchemaText("PROTOBUF", proto("Last"), before))
+    assert len(found) == 120
+    assert list(found)[-1] == "m59.b"
+
+
 def test_another_process_gets_what_is_known() -> None:
     made = registry(EmbeddedLog.open(":memory:"))
     made.register("a-value", INT)

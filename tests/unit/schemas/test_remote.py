@@ -219,6 +219,15 @@ def test_what_a_schema_imports(other: OtherRegistry, url: str) -> None:
         registry.imported(SchemaText("PROTOBUF", "z", (Reference("x", "x", 9),)))
 
 
+def test_schemas_that_import_themselves(other: OtherRegistry, url: str) -> None:
+    registry = RemoteRegistry.open({"url": url, **QUICK})
+    for name, imported in (("x", "y"), ("y", "x")):
+        reference = {"name": imported, "subject": imported, "version": 1}
+        other.register(name, f"text of {name}", "PROTOBUF", references=[reference])
+    wanted = SchemaText("PROTOBUF", "z", (Reference("x", "x", 1),))
+    assert registry.imported(wanted) == {"x": "text of x", "y": "text of y"}
+
+
 @pytest.mark.parametrize("kind", ["user", "url", "token"])
 def test_credentials(other: OtherRegistry, url: str, kind: str) -> None:
     given: Mapping[str, str]
