@@ -1,5 +1,5 @@
-"""The compiled library of formats (scan.c, join.c, avro.c) through ctypes, if it is available (ADRs
-20 and 62)."""
+"""The compiled library of formats, the files of C beside this one, through ctypes, if it is there
+(ADRs 20 and 62)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Column(ctypes.Structure):
 
 
 class Source(ctypes.Structure):
-    """`struct source` of avro_out.c."""
+    """`struct source` of avro_write.c."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("kind", "next", "size", "digits")),

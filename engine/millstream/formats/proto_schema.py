@@ -5,7 +5,7 @@ The syntax is read by proto-schema-parser; names are resolved here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from antlr4.error.ErrorListener import ErrorListener
 from proto_schema_parser import ast
 from proto_schema_parser.parser import Parser
 
-from millstream.formats.proto_descriptor import descriptor_text, is_descriptor
+from millstream.formats.proto_descriptor_read import descriptor_text, is_descriptor
 from millstream.formats.proto_types import (
     DECIMAL_DIGITS,
     SCALARS,
@@ -93,13 +93,10 @@ def parse_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFil
 
 def parse_any_proto(text: str, imported: Sequence[tuple[str, str]] = ()) -> ProtoFile:
     """As `parse_proto`, also for files that others import, which may have enums only."""
-    names = Names()
-    for other in (_BUILT_IN, *(each for _, each in imported)):
-        names.add(read_syntax(other))
     file = read_syntax(text)
-    names.add(file)
+    names = names_of(file, (_BUILT_IN, *(each for _, each in imported)))
     found: dict[tuple[int, ...], Message] = {}
-    for path, full in _paths(_of_kind(file.file_elements, ast.Message), _package(file), ()):
+    for path, full in _paths(of_kind(file.file_elements, ast.Message), _package(file), ()):
         made = names.resolved(full)
         assert isinstance(made, Message)
         found[path] = made
@@ -124,6 +121,15 @@ def read_syntax(text: str) -> ast.File:
         raise SchemaError(f"the schema is not Protobuf's language: {error}") from error
 
 
+def names_of(file: ast.File, others: Iterable[str]) -> Names:
+    """What a file and the texts of others define. Raises SchemaError."""
+    names = Names()
+    for other in others:
+        names.add(read_syntax(other))
+    names.add(file)
+    return names
+
+
 class _Strict(ErrorListener):  # type: ignore[misc]
     """Raises at a mistake, where ANTLR would print it and go on."""
 
@@ -141,11 +147,12 @@ def _strictly(reader: Any) -> None:
 
 
 def _package(file: ast.File) -> str:
-    found = _of_kind(file.file_elements, ast.Package)
+    found = of_kind(file.file_elements, ast.Package)
     return f".{found[0].name}" if found else ""
 
 
-def _of_kind(elements: Sequence[Any], kind: type[Any]) -> list[Any]:
+def of_kind(elements: Sequence[Any], kind: type[Any]) -> list[Any]:
+    """The elements of a file, message or enum that are of a kind."""
     return [each for each in elements if isinstance(each, kind)]
 
 
@@ -155,7 +162,7 @@ def _paths(
     for number, message in enumerate(messages):
         full = f"{space}.{message.name}"
         yield (*before, number), full
-        inner = _of_kind(message.elements, ast.Message)
+        inner = of_kind(message.elements, ast.Message)
         yield from _paths(inner, full, (*before, number))
 
 
@@ -190,7 +197,7 @@ class Names:
             raise SchemaError(f"the schema is nested more than {DEPTH_MAX} levels deep")
         given = self.defined[full]
         if isinstance(given, ast.Enum):
-            values = _of_kind(given.elements, ast.EnumValue)
+            values = of_kind(given.elements, ast.EnumValue)
             return Enumerated(tuple((value.number, value.name) for value in values))
         fields = tuple(self._fields(given.elements, full, (*around, full)))
         return Message(full[1:], fields)
@@ -265,8 +272,7 @@ def _decimal(options: Sequence[Any]) -> Decimal:
     """The type of a decimal by the parameters in its options."""
     found: dict[str, str] = {}
     for option in options:
-        if option.name.partition(".")[0] == "(confluent" and hasattr(option.value, "elements"):
-            found |= _params(option.value)
+        found |= dict(params_of(option))
     try:
         scale = int(found.get("scale", 0))
         precision = int(found.get("precision", DECIMAL_DIGITS))
@@ -277,13 +283,13 @@ def _decimal(options: Sequence[Any]) -> Decimal:
     return Decimal(precision, scale)
 
 
-def _params(literal: Any) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in getattr(literal, "elements", ()):
-        if each.name != "params":
-            continue
-        entries = each.value if isinstance(each.value, list) else [each.value]
-        for entry in entries:
-            parts = {part.name: str(part.value) for part in entry.elements}
-            found[parts.get("key", "")] = parts.get("value", "")
+def params_of(option: ast.Option) -> list[tuple[str, str]]:
+    """The parameters in Confluent's option of a field, each with its value; none in others."""
+    found = []
+    if option.name.partition(".")[0] == "(confluent":
+        for each in getattr(option.value, "elements", ()):
+            if each.name == "params":
+                for entry in each.value if isinstance(each.value, list) else [each.value]:
+                    parts = {part.name: str(part.value) for part in entry.elements}
+                    found.append((parts.get("key", ""), parts.get("value", "")))
     return found

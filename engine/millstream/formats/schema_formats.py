@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from millstream.catalog.formats import NULLS, SCHEMA_ID, SCHEMA_NAME
 from millstream.formats import avro, protobuf
-from millstream.formats.avro_columns import compiled_reader
-from millstream.formats.avro_columns_out import compiled_writer
+from millstream.formats.avro_read_columns import compiled_reader
 from millstream.formats.avro_types import VALUE_NAME, avro_text, key_name
+from millstream.formats.avro_write_columns import compiled_writer
 from millstream.formats.json_schema import json_text, json_type
 from millstream.formats.json_sr import read_json_sr, write_json_sr
 from millstream.formats.payload import Bytes, Layout, Read, Subject, Written

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import Enum
 
 from millstream.formats.avro_schema import parse_avro
-from millstream.formats.proto_descriptor import descriptor_text, is_descriptor
+from millstream.formats.proto_descriptor_read import descriptor_text, is_descriptor
 from millstream.formats.proto_schema import ProtoFile, parse_any_proto
 from millstream.formats.registered_rows import ResolvedSchema
 from millstream.model.schema_text import SchemaText

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.formats.proto_compiled import descriptor_base64
+from millstream.formats.proto_descriptor_write import descriptor_base64
 from millstream.formats.schema_error import SchemaError
 from millstream.model.schema_text import SchemaText
 from millstream_server.failures import RefusedError

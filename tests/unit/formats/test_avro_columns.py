@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.formats import avro
-from millstream.formats.avro_columns import compiled_reader
-from millstream.formats.avro_columns_out import compiled_writer
+from millstream.formats.avro_read_columns import compiled_reader
 from millstream.formats.avro_schema import parse_avro
 from millstream.formats.avro_types import sql_type_of
+from millstream.formats.avro_write_columns import compiled_writer
 from millstream.formats.library import compiled_formats
 from millstream.formats.payload import Layout, Read, Subject
 from millstream.formats.registered import prefix_of

@@ -1,4 +1,4 @@
-"""Reads AVRO by columns, in compiled code (avro.c), where the columns have the schema's own types.
+"""Reads AVRO by columns, in compiled code, where the columns have the types of the schema.
 
 What a schema demands becomes a tree of nodes in preorder. Payloads that do not follow it are left
 to `avro_read`, which says why, or reads them by rules that are not compiled.
@@ -56,7 +56,7 @@ from millstream.model.types import (
 
 NOTHING, BOOL, INT, LONG, FLOAT, DOUBLES, BYTE, TEXT, FIXED, SYMBOL = range(10)
 TIMES, STAMP, DECIMAL, OPTIONAL, CHOICE, LIST, RECORD = range(10, 17)
-"""`enum kind` of avro.c."""
+"""`enum kind` of avro_read.c."""
 _PLAIN: Mapping[str, tuple[int, SqlType]] = {
     "boolean": (BOOL, BOOLEAN),
     "int": (INT, INTEGER),

@@ -1,4 +1,4 @@
-"""Writes AVRO by columns, in compiled code (avro_out.c).
+"""Writes AVRO by columns, in compiled code (avro_write.c).
 
 What a schema demands becomes a tree of nodes in preorder, each with the buffers of its column. Rows
 that the schema cannot have are left to `avro_write`, which says why.
@@ -55,7 +55,7 @@ from millstream.model.types import (
 BOOL, INT, LONG, FLOAT, DOUBLES, BYTE, FIXED, MILLIS, DECIMAL, EITHER, LIST, RECORD, LITERAL = (
     range(13)
 )
-"""`enum kind` of avro_out.c."""
+"""`enum kind` of avro_write.c."""
 _PLAIN: Mapping[tuple[str, SqlType], int] = {
     ("boolean", BOOLEAN): BOOL,
     ("int", INTEGER): INT,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.formats.proto_descriptor import descriptor_text, is_descriptor
+from millstream.formats.proto_descriptor_read import descriptor_text, is_descriptor
 from millstream.formats.proto_schema import parse_proto
 from millstream.formats.proto_types import message_of, proto_text
 from millstream.formats.schema_error import SchemaError

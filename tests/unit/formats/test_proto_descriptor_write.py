@@ -7,11 +7,11 @@ import base64
 import pytest
 from google.protobuf import descriptor_pb2
 
-from millstream.formats.proto_compiled import descriptor_base64
+from millstream.formats.proto_descriptor_write import descriptor_base64
 from millstream.formats.proto_schema import parse_proto
 from millstream.formats.schema_error import SchemaError
 from tests.conformance.messages import IMPORTED, messages_of
-from tests.unit.formats.test_proto_descriptor import TEXTS
+from tests.unit.formats.test_proto_descriptor_read import TEXTS
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

@@ -4,12 +4,12 @@ read the language."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from proto_schema_parser import ast
 
-from millstream.formats.proto_schema import Names, read_syntax
+from millstream.formats.proto_schema import Names, names_of, of_kind, params_of, read_syntax
 from millstream.formats.proto_types import SCALARS
 from millstream.formats.protobuf_wire import VARINT, delimited, tag, varint
 from millstream.formats.schema_error import SchemaError
@@ -35,10 +35,8 @@ _FIELD_META = 1088
 
 def descriptor_base64(text: str, imported: Sequence[tuple[str, str]], name: str) -> str:
     """The descriptor of a file in base64. `name`: that of the file. Raises SchemaError."""
-    names = Names()
-    for other in (*(each for _, each in imported), text):
-        names.add(read_syntax(other))
     file = read_syntax(text)
+    names = names_of(file, (each for _, each in imported))
     return base64.b64encode(_Compiler(names, file).file(name)).decode()
 
 
@@ -53,15 +51,15 @@ class _Compiler:
     def file(self, name: str) -> bytes:
         """The whole file."""
         found = delimited(1, name.encode())
-        package = _of_kind(self._file.file_elements, ast.Package)
+        package = of_kind(self._file.file_elements, ast.Package)
         space = f".{package[0].name}" if package else ""
         if package:
             found += delimited(2, package[0].name.encode())
-        for each in _of_kind(self._file.file_elements, ast.Import):
+        for each in of_kind(self._file.file_elements, ast.Import):
             found += delimited(3, each.name.encode())
-        for message in _of_kind(self._file.file_elements, ast.Message):
+        for message in of_kind(self._file.file_elements, ast.Message):
             found += delimited(4, self._message(message, space))
-        for enum in _of_kind(self._file.file_elements, ast.Enum):
+        for enum in of_kind(self._file.file_elements, ast.Enum):
             found += delimited(5, _enum(enum))
         return found + (delimited(12, b"proto3") if self._proto3 else b"")
 
@@ -74,7 +72,7 @@ class _Compiler:
             match each:
                 case ast.OneOf():
                     choices += delimited(8, delimited(1, each.name.encode()))
-                    for field in _of_kind(each.elements, ast.Field):
+                    for field in of_kind(each.elements, ast.Field):
                         found += delimited(2, self._field(field, full, choice=count))
                     count += 1
                 case ast.Field() if self._is_optional(each):
@@ -132,11 +130,11 @@ class _Compiler:
 
 def _enum(enum: ast.Enum) -> bytes:
     found = delimited(1, enum.name.encode())
-    for value in _of_kind(enum.elements, ast.EnumValue):
+    for value in of_kind(enum.elements, ast.EnumValue):
         found += delimited(2, delimited(1, value.name.encode()) + _number(2, value.number))
     aliases = [
         each
-        for each in _of_kind(enum.elements, ast.Option)
+        for each in of_kind(enum.elements, ast.Option)
         if each.name == "allow_alias" and str(each.value).lower() == "true"
     ]
     return found + (delimited(3, _number(2, 1)) if aliases else b"")
@@ -148,24 +146,13 @@ def _options(options: Sequence[Any]) -> bytes:
     for option in options:
         if option.name == "packed":
             found += _number(2, int(str(option.value).lower() == "true"))
-        elif option.name.partition(".")[0] == "(confluent" and hasattr(option.value, "elements"):
-            entries = b"".join(_params(option.value))
-            found += delimited(_FIELD_META, entries) if entries else b""
+        entries = b"".join(
+            delimited(2, delimited(1, key.encode()) + delimited(2, value.encode()))
+            for key, value in params_of(option)
+        )
+        found += delimited(_FIELD_META, entries) if entries else b""
     return delimited(8, found) if found else b""
-
-
-def _params(literal: Any) -> Iterator[bytes]:
-    for each in literal.elements:
-        if each.name == "params":
-            for entry in each.value if isinstance(each.value, list) else [each.value]:
-                parts = {part.name: str(part.value) for part in entry.elements}
-                key, value = parts.get("key", ""), parts.get("value", "")
-                yield delimited(2, delimited(1, key.encode()) + delimited(2, value.encode()))
 
 
 def _number(number: int, value: int) -> bytes:
     return tag(number, VARINT) + varint(value)
-
-
-def _of_kind(elements: Sequence[Any], kind: type[Any]) -> list[Any]:
-    return [each for each in elements if isinstance(each, kind)]
