@@ -7,10 +7,9 @@ to `avro_read`, which says why, or reads them by rules that are not compiled.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +35,18 @@ from millstream.formats.library import compiled_formats
 from millstream.formats.payload import Bytes
 from millstream.formats.registered import PREFIX
 from millstream.formats.registered_rows import Columns, ReadColumns, ResolvedSchema
+from millstream.formats.wire_columns import (
+    Finish,
+    UnsupportedError,
+    WireColumns,
+    arrays_of,
+    ignored_column,
+    list_column,
+    map_column,
+    plain_column,
+    struct_column,
+    symbol_column,
+)
 from millstream.model.physical import MAX_DECIMAL_PRECISION, arrow_type
 from millstream.model.types import (
     BIGINT,
@@ -71,12 +82,6 @@ _LOGICAL: Mapping[str, tuple[int, SqlType]] = {
     "time-millis": (TIMES, TIME),
     "timestamp-millis": (STAMP, TIMESTAMP),
 }
-Finish: TypeAlias = Callable[["_Result"], pa.Array]
-"""Makes a column of what was read."""
-
-
-class _UnsupportedError(Exception):
-    """Something that only `avro_read` can do."""
 
 
 @dataclass(slots=True)
@@ -101,28 +106,6 @@ class _Tree:
         return node
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What compiled code has read; see `ms_avro_column`."""
-
-    library: ctypes.CDLL
-    handle: int
-
-    def parts(self, node: int) -> tuple[int, pa.Buffer | None, pa.Buffer, pa.Buffer]:
-        """The number of values, the bits of those that are valid, the values, and the offsets."""
-        at, sizes = (ctypes.c_void_p * 3)(), (ctypes.c_int64 * 3)()
-        self.library.ms_avro_column(self.handle, node, at, sizes)
-        valid, data, offsets = (
-            ctypes.string_at(place, size) if size else b""
-            for place, size in zip(at, sizes, strict=True)
-        )
-        bits = None
-        present = np.frombuffer(valid, np.uint8)
-        if not present.all():
-            bits = pa.py_buffer(np.packbits(present, bitorder="little"))
-        return len(valid), bits, pa.py_buffer(data), pa.py_buffer(offsets)
-
-
 def compiled_reader(
     schema: ResolvedSchema, columns: Columns, wrapped: bool, wanted: tuple[int, ...]
 ) -> ReadColumns | None:
@@ -144,7 +127,7 @@ def _reader(
     try:
         parsed = parse_avro(schema.text, dict(schema.imported))
         finish = _columns(tree, parsed, columns, wrapped, wanted)
-    except _UnsupportedError:
+    except UnsupportedError:
         return None
     nodes = np.array(tree.nodes, np.int32)
     kinds = [arrow_type(columns[index][1]) for index in wanted]
@@ -162,14 +145,7 @@ def _reader(
         )
         if not handle:
             return None
-        try:
-            result = _Result(library, handle)
-            found = [
-                pa.nulls(len(payload), kind) if make is None else make(result)
-                for make, kind in zip(finish, kinds, strict=True)
-            ]
-        finally:
-            library.ms_avro_free(handle)
+        found = arrays_of(WireColumns(library, handle), finish, kinds, len(payload))
         return found, np.flatnonzero(odd)
 
     return read
@@ -185,7 +161,7 @@ def _columns(
         made = _node(tree, schema, kind, keep=bool(wanted))
         return [made for _ in wanted]
     if not isinstance(schema, Record) or schema.is_entry:
-        raise _UnsupportedError
+        raise UnsupportedError
     keep = [index in wanted for index in range(len(columns))]
     found = _fields(tree, schema.fields, columns, keep)
     return [found[index] for index in wanted]
@@ -202,7 +178,7 @@ def _fields(
     for index, (name, _) in enumerate(columns):
         place = place_of(name, names)
         if place is not None and sources.setdefault(names[place], index) != index:
-            raise _UnsupportedError
+            raise UnsupportedError
     for each in fields:
         index_of = sources.get(each.name)
         if index_of is None:
@@ -218,24 +194,25 @@ def _node(tree: _Tree, schema: AvroType, wanted: SqlType | None, *, keep: bool) 
     have; None: any."""
     match schema:
         case Plain("null") if wanted is None:
-            return _ignored(tree.leaf(NOTHING, False))
+            return ignored_column(tree.leaf(NOTHING, False))
         case Plain(name) if name in _PLAIN:
             kind, own = _PLAIN[name]
             widened = (own, wanted) == (INTEGER, BIGINT)
             if wanted not in (None, own) and not widened:
-                raise _UnsupportedError
-            return _plain(tree.leaf(kind, keep, int(widened)), wanted)
+                raise UnsupportedError
+            return plain_column(tree.leaf(kind, keep, int(widened)), wanted)
         case Fixed(_, size) if wanted in (None, BYTES) and size > 0:
-            return _plain(tree.leaf(FIXED, keep, size), wanted)
+            return plain_column(tree.leaf(FIXED, keep, size), wanted)
         case Logical():
             return _logical(tree, schema, wanted, keep=keep)
         case Enumeration(_, symbols) if wanted in (None, STRING):
-            return _symbols(tree.leaf(SYMBOL, keep, len(symbols)), symbols)
+            leaf = tree.leaf(SYMBOL, keep, len(symbols))
+            return symbol_column(leaf, dict(enumerate(symbols)))
         case Union(branches):
             return _union(tree, branches, wanted, keep=keep)
         case Items(Record(is_entry=True) as entry) if wanted is None or isinstance(wanted, Map):
             if [each.name for each in entry.fields] != ["key", "value"]:
-                raise _UnsupportedError
+                raise UnsupportedError
             return _map(tree, entry.fields[0].type, entry.fields[1].type, wanted, keep=keep)
         case Values(value) if wanted is None or isinstance(wanted, Map):
             return _map(tree, Plain("string"), value, wanted, keep=keep)
@@ -244,7 +221,7 @@ def _node(tree: _Tree, schema: AvroType, wanted: SqlType | None, *, keep: bool) 
         case Record(is_entry=False) if wanted is None or isinstance(wanted, Struct):
             return _record(tree, schema, wanted, keep=keep)
         case Recursion() | _:
-            raise _UnsupportedError
+            raise UnsupportedError
 
 
 def _logical(tree: _Tree, schema: Logical, wanted: SqlType | None, *, keep: bool) -> Finish:
@@ -252,18 +229,18 @@ def _logical(tree: _Tree, schema: Logical, wanted: SqlType | None, *, keep: bool
         # A time out of range is bad in a field that no column has, too, as in `avro_read`.
         kind, own = _LOGICAL[schema.name]
         if wanted not in (None, own):
-            raise _UnsupportedError
-        return _plain(tree.leaf(kind, keep), wanted)
+            raise UnsupportedError
+        return plain_column(tree.leaf(kind, keep), wanted)
     if wanted is None:
         return _node(tree, schema.of, None, keep=False)
     if not isinstance(wanted, Decimal) or wanted.scale != schema.scale:
-        raise _UnsupportedError
+        raise UnsupportedError
     if wanted.precision > MAX_DECIMAL_PRECISION:
-        raise _UnsupportedError
+        raise UnsupportedError
     size = schema.of.size if isinstance(schema.of, Fixed) else 0
     if isinstance(schema.of, Fixed) and size == 0:
-        raise _UnsupportedError
-    return _plain(tree.leaf(DECIMAL, keep, size, wanted.precision), wanted)
+        raise UnsupportedError
+    return plain_column(tree.leaf(DECIMAL, keep, size, wanted.precision), wanted)
 
 
 def _union(
@@ -277,30 +254,22 @@ def _union(
         tree.end(node)
         return made
     if wanted is not None:
-        raise _UnsupportedError
+        raise UnsupportedError
     node = tree.add(CHOICE, False, len(branches))
     for branch in branches:
         _node(tree, branch, None, keep=False)
     tree.end(node)
-    return _ignored(node)
+    return ignored_column(node)
 
 
 def _list(tree: _Tree, item: AvroType, wanted: SqlType | None, *, keep: bool) -> Finish:
     if not _has_bytes(item):
-        raise _UnsupportedError
+        raise UnsupportedError
     node = tree.add(LIST, keep)
     element = wanted.element if isinstance(wanted, Array) else None
     inner = _node(tree, item, element, keep=keep)
     tree.end(node)
-
-    def make(result: _Result) -> pa.Array:
-        assert wanted is not None
-        rows, bits, _, offsets = result.parts(node)
-        return pa.Array.from_buffers(
-            arrow_type(wanted), rows, [bits, offsets], children=[inner(result)]
-        )
-
-    return make
+    return list_column(node, wanted, inner)
 
 
 def _map(
@@ -309,27 +278,16 @@ def _map(
     """A list of entries with different keys."""
     member = wanted.value if isinstance(wanted, Map) else None
     if isinstance(wanted, Map) and wanted.key != STRING:
-        raise _UnsupportedError
+        raise UnsupportedError
     node = tree.add(LIST, keep, 1)
     entry = tree.add(RECORD, keep)
     keys = _node(tree, key, STRING, keep=keep)
     if tree.nodes[entry + 1][0] not in (TEXT, OPTIONAL):
-        raise _UnsupportedError
+        raise UnsupportedError
     values = _node(tree, value, member, keep=keep)
     tree.end(entry)
     tree.end(node)
-
-    def make(result: _Result) -> pa.Array:
-        assert isinstance(wanted, Map)
-        kind = arrow_type(wanted)
-        rows, bits, _, offsets = result.parts(node)
-        count = result.parts(entry)[0]
-        entries = pa.struct([kind.key_field, kind.item_field])
-        found = [keys(result), values(result)]
-        inner = pa.Array.from_buffers(entries, count, [None], children=found)
-        return pa.Array.from_buffers(kind, rows, [bits, offsets], children=[inner])
-
-    return make
+    return map_column(node, wanted, keys, values)
 
 
 def _record(tree: _Tree, schema: Record, wanted: SqlType | None, *, keep: bool) -> Finish:
@@ -338,49 +296,7 @@ def _record(tree: _Tree, schema: Record, wanted: SqlType | None, *, keep: bool) 
     node = tree.add(RECORD, keep)
     members = _fields(tree, schema.fields, columns, [keep] * len(columns))
     tree.end(node)
-
-    def make(result: _Result) -> pa.Array:
-        assert wanted is not None
-        kind = arrow_type(wanted)
-        rows, bits, _, _ = result.parts(node)
-        children = [
-            pa.nulls(rows, kind.field(place).type) if member is None else member(result)
-            for place, member in enumerate(members)
-        ]
-        return pa.Array.from_buffers(kind, rows, [bits], children=children)
-
-    return make
-
-
-def _plain(node: int, wanted: SqlType | None) -> Finish:
-    def make(result: _Result) -> pa.Array:
-        assert wanted is not None
-        rows, bits, data, offsets = result.parts(node)
-        buffers = [bits, data]
-        if wanted in (STRING, BYTES):
-            buffers = [bits, offsets, data]
-        elif wanted == BOOLEAN:
-            flags = np.packbits(np.frombuffer(data, np.uint8), bitorder="little")
-            buffers = [bits, pa.py_buffer(flags)]
-        return pa.Array.from_buffers(arrow_type(wanted), rows, buffers)
-
-    return make
-
-
-def _symbols(node: int, symbols: tuple[str, ...]) -> Finish:
-    def make(result: _Result) -> pa.Array:
-        rows, bits, data, _ = result.parts(node)
-        chosen = pa.Array.from_buffers(pa.int32(), rows, [bits, data])
-        return pa.array(symbols, pa.string()).take(chosen)
-
-    return make
-
-
-def _ignored(node: int) -> Finish:
-    def make(result: _Result) -> pa.Array:
-        raise AssertionError(f"node {node} is not kept")
-
-    return make
+    return struct_column(node, wanted, members)
 
 
 def _has_bytes(schema: AvroType) -> bool:

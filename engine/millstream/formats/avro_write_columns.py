@@ -7,8 +7,7 @@ that the schema cannot have are left to `avro_write`, which says why.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -30,9 +29,18 @@ from millstream.formats.avro_schema import (
 )
 from millstream.formats.avro_write import default_of, writes
 from millstream.formats.conversion import place_of
-from millstream.formats.library import Source, compiled_formats
+from millstream.formats.library import compiled_formats
 from millstream.formats.registered_rows import Columns, ResolvedSchema, WriteColumns
 from millstream.formats.schema_error import SchemaError
+from millstream.formats.wire_columns import UnsupportedError
+from millstream.formats.wire_sources import (
+    Fill,
+    SourceTree,
+    list_source,
+    map_source,
+    payloads_of,
+    record_source,
+)
 from millstream.formats.zigzag import put_long
 from millstream.model.physical import MAX_DECIMAL_PRECISION
 from millstream.model.types import (
@@ -71,53 +79,6 @@ _LOGICAL: Mapping[tuple[str, SqlType], int] = {
     ("time-millis", TIME): MILLIS,
     ("timestamp-millis", TIMESTAMP): MILLIS,
 }
-Fill = Callable[["_Tree", pa.Array], None]
-"""Adds the nodes of a type with the buffers of a column."""
-
-
-class _UnsupportedError(Exception):
-    """Something that only `avro_write` can do."""
-
-
-@dataclass(slots=True)
-class _Tree:
-    """The nodes so far, and what their buffers are in."""
-
-    nodes: list[Source] = field(default_factory=list)
-    kept: list[object] = field(default_factory=list)
-
-    def add(self, kind: int, array: pa.Array | None, size: int = 0, digits: int = 0) -> Source:
-        """Add a node; `end` has to follow its children."""
-        node = Source(kind=kind, size=size, digits=digits, instead_size=-1)
-        if array is not None and array.null_count:
-            valid = pc.is_valid(array).to_numpy(zero_copy_only=False).astype(np.uint8)
-            node.valid = self._address(valid)
-        self.nodes.append(node)
-        return node
-
-    def end(self, node: Source) -> None:
-        """Note where a node's subtree ends."""
-        node.next = len(self.nodes)
-
-    def _address(self, values: npt.NDArray[np.uint8]) -> int:
-        self.kept.append(values)
-        return int(values.ctypes.data)
-
-    def text(self, content: bytes) -> int:
-        """The address of some bytes."""
-        return self._address(np.frombuffer(content or b"\0", np.uint8))
-
-    def values(self, node: Source, array: pa.Array, width: int) -> None:
-        """The values of a column of fixed width."""
-        content = array.buffers()[1]
-        self.kept.append(content)
-        node.data = 0 if content is None else content.address + width * array.offset
-
-    def offsets(self, node: Source, array: pa.Array) -> None:
-        """The offsets of a column that has some."""
-        content = array.buffers()[1]
-        self.kept.append(content)
-        node.offsets = content.address + 4 * array.offset
 
 
 def compiled_writer(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> WriteColumns | None:
@@ -136,31 +97,21 @@ def _writer(
         if wrapped:
             if not isinstance(parsed, Record):
                 return None
-            fill = _fields(parsed, columns)
+            fill = _places(_fields(parsed, columns))
         else:
             ((_, kind),) = columns
             one = _node(parsed, kind)
             fill = [(0, one)]
-    except _UnsupportedError:
+    except UnsupportedError:
         return None
 
     def write(
         arrays: Sequence[pa.Array], prefix: bytes
     ) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
-        rows, tree = len(arrays[0]), _Tree()
+        tree = SourceTree()
         for place, add in fill:
-            add(tree, arrays[max(place, 0)])
-        nodes = (Source * len(tree.nodes))(*tree.nodes)
-        offsets, odd = np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8)
-        at = library.ms_avro_write(
-            nodes, len(nodes), rows, prefix, len(prefix), offsets.ctypes.data, odd.ctypes.data
-        )
-        if not at:
-            return None
-        content = pa.py_buffer(ctypes.string_at(at, int(offsets[-1])))
-        library.ms_avro_written_free(at)
-        buffers = [None, pa.py_buffer(offsets), content]
-        return pa.Array.from_buffers(pa.binary(), rows, buffers), np.flatnonzero(odd)
+            add(tree, arrays[place])
+        return payloads_of(library, library.ms_avro_write, tree, len(arrays[0]), prefix)
 
     return write
 
@@ -181,6 +132,11 @@ def _fields(record: Record, columns: Columns) -> list[tuple[int, Fill]]:
     return found
 
 
+def _places(fields: list[tuple[int, Fill]]) -> list[tuple[int, Fill]]:
+    """Fields without a column have that of another one, which they do not use."""
+    return [(max(place, 0), fill) for place, fill in fields]
+
+
 def _node(schema: AvroType, kind: SqlType) -> Fill:
     match schema, kind:
         case Union(branches), _:
@@ -199,14 +155,17 @@ def _node(schema: AvroType, kind: SqlType) -> Fill:
         case Enumeration(_, symbols), _ if kind == STRING:
             return _symbols(symbols)
         case Items(Record(is_entry=True) as entry), Map(key, member):
-            return _map(entry, (("key", key), ("value", member)))
+            of_entry = (("key", key), ("value", member))
+            return map_source(LIST, RECORD, _places(_fields(entry, of_entry)))
         case Values(value), Map(key, member) if key == STRING:
-            return _pairs(_node(value, member))
+            pairs = [(0, _values(BYTE)), (1, _node(value, member))]
+            return map_source(LIST, RECORD, pairs)
         case Items(item), Array(element):
-            return _list(_node(item, element))
+            return list_source(LIST, _node(item, element))
         case Record(), Struct(fields):
-            return _record(_fields(schema, tuple((each.name, each.type) for each in fields)))
-    raise _UnsupportedError
+            columns = tuple((each.name, each.type) for each in fields)
+            return record_source(RECORD, _places(_fields(schema, columns)))
+    raise UnsupportedError
 
 
 def _union(branches: tuple[AvroType, ...], kind: SqlType) -> Fill:
@@ -226,11 +185,11 @@ def _long(number: int) -> bytes:
 
 
 def _either(before: bytes, instead: bytes | None, inner: Fill) -> Fill:
-    def add(tree: _Tree, array: pa.Array) -> None:
+    def add(tree: SourceTree, array: pa.Array) -> None:
         node = tree.add(EITHER, array)
-        node.before, node.before_size = tree.text(before), len(before)
+        tree.before(node, before)
         if instead is not None:
-            node.instead, node.instead_size = tree.text(instead), len(instead)
+            tree.instead(node, instead)
         inner(tree, array)
         tree.end(node)
 
@@ -238,32 +197,17 @@ def _either(before: bytes, instead: bytes | None, inner: Fill) -> Fill:
 
 
 def _literal(content: bytes) -> Fill:
-    def add(tree: _Tree, _: pa.Array) -> None:
+    def add(tree: SourceTree, _: pa.Array) -> None:
         node = tree.add(LITERAL, None)
-        node.before, node.before_size = tree.text(content), len(content)
+        tree.before(node, content)
         tree.end(node)
 
     return add
 
 
-_WIDTHS = {INT: 4, LONG: 8, MILLIS: 8, FLOAT: 8, DOUBLES: 8, DECIMAL: 16}
-
-
 def _values(kind: int, size: int = 0, digits: int = 0) -> Fill:
-    def add(tree: _Tree, array: pa.Array) -> None:
-        node = tree.add(kind, array, size, digits)
-        if kind in _WIDTHS:
-            tree.values(node, array, _WIDTHS[kind])
-        elif kind == BOOL:
-            flags = pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.uint8)
-            tree.kept.append(flags)
-            node.data = int(flags.ctypes.data)
-        else:
-            tree.offsets(node, array)
-            content = array.buffers()[2]
-            tree.kept.append(content)
-            node.data = 0 if content is None else content.address
-        tree.end(node)
+    def add(tree: SourceTree, array: pa.Array) -> None:
+        tree.leaf(kind, array, size=size, digits=digits)
 
     return add
 
@@ -272,55 +216,3 @@ def _symbols(symbols: tuple[str, ...]) -> Fill:
     chosen, known = _values(INT), pa.array(symbols, pa.string())
     # What is no symbol is NULL, so the row is left over.
     return lambda tree, array: chosen(tree, pc.index_in(array, value_set=known, skip_nulls=True))
-
-
-def _list(inner: Fill) -> Fill:
-    def add(tree: _Tree, array: pa.Array) -> None:
-        node = tree.add(LIST, array)
-        tree.offsets(node, array)
-        inner(tree, array.values)
-        tree.end(node)
-
-    return add
-
-
-def _pairs(inner: Fill) -> Fill:
-    """A map: texts and what they stand for."""
-    key = _values(BYTE)
-
-    def add(tree: _Tree, array: pa.Array) -> None:
-        node = tree.add(LIST, array)
-        tree.offsets(node, array)
-        entry = tree.add(RECORD, None)
-        key(tree, array.keys)
-        inner(tree, array.items)
-        tree.end(entry)
-        tree.end(node)
-
-    return add
-
-
-def _map(entry: Record, columns: Columns) -> Fill:
-    """A map whose entries are records."""
-    members = _fields(entry, columns)
-
-    def add(tree: _Tree, array: pa.Array) -> None:
-        node = tree.add(LIST, array)
-        tree.offsets(node, array)
-        record = tree.add(RECORD, None)
-        for place, member in members:
-            member(tree, (array.keys, array.items)[max(place, 0)])
-        tree.end(record)
-        tree.end(node)
-
-    return add
-
-
-def _record(members: list[tuple[int, Fill]]) -> Fill:
-    def add(tree: _Tree, array: pa.Array) -> None:
-        node = tree.add(RECORD, array)
-        for place, member in members:
-            member(tree, array.field(max(place, 0)))
-        tree.end(node)
-
-    return add

@@ -50,7 +50,7 @@ class Column(ctypes.Structure):
 
 
 class Source(ctypes.Structure):
-    """`struct source` of avro_write.c."""
+    """`struct source` of payloads.h."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("kind", "next", "size", "digits")),
@@ -97,19 +97,25 @@ def declared(path: Path) -> ctypes.CDLL:
     library.ms_joined_size.argtypes = [ctypes.POINTER(Column), count, count]
     library.ms_join.restype = None
     library.ms_join.argtypes = [ctypes.POINTER(Column), count, count, at, at]
+    library.ms_proto_read.restype = at
+    library.ms_proto_read.argtypes = [
+        *(at, at, count, count, ctypes.c_char_p, count),
+        *(at, count, at, count, at),
+    ]
     library.ms_avro_read.restype = at
     library.ms_avro_read.argtypes = [at, at, count, count, at, count, at]
-    library.ms_avro_column.restype = None
-    library.ms_avro_column.argtypes = [at, count, at, at]
-    library.ms_avro_free.restype = None
-    library.ms_avro_free.argtypes = [at]
-    library.ms_avro_write.restype = at
-    library.ms_avro_write.argtypes = [
-        *(ctypes.POINTER(Source), count, count),
-        *(ctypes.c_char_p, count, at, at),
-    ]
-    library.ms_avro_written_free.restype = None
-    library.ms_avro_written_free.argtypes = [at]
+    library.ms_column.restype = None
+    library.ms_column.argtypes = [at, count, at, at]
+    library.ms_columns_free.restype = None
+    library.ms_columns_free.argtypes = [at]
+    for write in (library.ms_avro_write, library.ms_proto_write):
+        write.restype = at
+        write.argtypes = [
+            *(ctypes.POINTER(Source), count, count),
+            *(ctypes.c_char_p, count, at, at),
+        ]
+    library.ms_payloads_free.restype = None
+    library.ms_payloads_free.argtypes = [at]
     library.ms_source_size.argtypes, library.ms_source_size.restype = [], count
     sizes = (library.ms_field_size(), library.ms_column_size(), library.ms_source_size())
     if sizes != tuple(map(ctypes.sizeof, (Field, Column, Source))):

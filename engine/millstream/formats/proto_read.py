@@ -45,14 +45,29 @@ def message_reader(message: Message) -> Callable[[bytes], dict[str, Any]]:
         if sql_type_of(field.type, field.label) is not None
     ]
 
+    alternatives = _alternatives(message)
+
     def read(content: bytes) -> dict[str, Any]:
         given = read_fields(content)
+        for numbers in alternatives:
+            # The last one counts.
+            for number in [each for each in given if each in numbers][:-1]:
+                del given[number]
         try:
             return {name: value(given.get(number)) for number, name, value in fields}
         except UnicodeDecodeError as error:
             raise RecordError(str(error)) from error
 
     return read
+
+
+def _alternatives(message: Message) -> list[set[int]]:
+    """The numbers of the fields of which a message has one at most."""
+    found: dict[str, set[int]] = {}
+    for field in message.fields:
+        if field.choice:
+            found.setdefault(field.choice, set()).add(field.number)
+    return [numbers for numbers in found.values() if len(numbers) > 1]
 
 
 def _field(field: ProtoField) -> Callable[[list[Wire] | None], Any]:
@@ -63,6 +78,9 @@ def _field(field: ProtoField) -> Callable[[list[Wire] | None], Any]:
     read = _value(kind)
     if field.label is Label.REPEATED:
         return partial(_repeated, kind, read)
+    if isinstance(kind, Message | Known | Wrapper):
+        # The parts of a message that is there several times are merged.
+        return lambda given: None if given is None else read(b"".join(map(_as_bytes, given)))
     absent = None
     if field.label is Label.SINGULAR and isinstance(kind, Scalar | Enumerated):
         absent = _zero(kind)

@@ -246,7 +246,8 @@ def _decimal(wanted: Decimal, column: str) -> Write:
         whole = int(scaled)
         if whole != scaled or abs(whole) >= 10**precision:
             raise RecordError(f"{column} is {value}, which does not fit into {wanted}")
-        digits = whole.to_bytes((whole.bit_length() + 8) // 8, "big", signed=True)
+        size = (whole if whole >= 0 else ~whole).bit_length() // 8 + 1
+        digits = whole.to_bytes(size, "big", signed=True)
         return delimited(1, digits) + _numbers(precision, scale, start=2)
 
     return write

@@ -13,19 +13,22 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.catalog.formats import NULLS
 from millstream.formats.conversion import columns_from
+from millstream.formats.library import compiled_formats
 from millstream.formats.payload import (
     Bytes,
     Layout,
     Read,
     Written,
     nothing_read,
-    read_one_by_one,
 )
 from millstream.formats.proto_read import message_reader
+from millstream.formats.proto_read_columns import compiled_reader
 from millstream.formats.proto_schema import ProtoFile, parse_proto
 from millstream.formats.proto_types import (
     DEFAULT_NAME,
@@ -35,18 +38,22 @@ from millstream.formats.proto_types import (
     sql_type_of,
 )
 from millstream.formats.proto_write import message_writer
+from millstream.formats.proto_write_columns import compiled_writer
 from millstream.formats.registered import PREFIX
 from millstream.formats.registered_rows import (
     Columns,
+    ReadColumns,
     ReadValues,
     ResolvedSchema,
+    WriteColumns,
     WriteValues,
     columns_of,
+    read_mostly_by_columns,
+    write_mostly_by_columns,
 )
 from millstream.formats.schema_error import SchemaError
 from millstream.formats.zigzag import put_long, read_long
 from millstream.model.errors import RecordError
-from millstream.model.python_values import counted
 from millstream.model.types import SqlType
 
 INDEXES_MAX = 100
@@ -62,29 +69,35 @@ def read_protobuf(payload: Bytes, layout: Layout) -> Read:
     def values(content: bytes) -> Sequence[Any]:
         return _reader(_of_columns(columns, nulls), columns)(content)
 
-    return read_one_by_one(payload.to_pylist(), layout, values)
+    by_columns = _column_reader(columns, nulls, layout.wanted)
+    return read_mostly_by_columns(payload, layout, by_columns, values)
+
+
+@lru_cache(maxsize=1_000)
+def _column_reader(columns: Columns, nulls: str, wanted: tuple[int, ...]) -> ReadColumns | None:
+    try:
+        message = _of_columns(columns, nulls)
+    except RecordError:
+        return None
+    return compiled_reader(message, columns, wanted, 0, b"")
 
 
 def write_protobuf(columns: list[pa.Array], layout: Layout) -> Written:
     """Write each row as a message of PROTOBUF_NOSR; NULL inside an array or map cannot be
     written."""
     nulls = layout.properties.get(NULLS, "")
-    rows: list[bytes | None] = []
-    bad: dict[int, str] = {}
     try:
-        write = message_writer(_of_columns(columns_of(layout), nulls), columns_of(layout))
+        message = _of_columns(columns_of(layout), nulls)
     except RecordError as error:
         count = len(columns[0])
         return Written(pa.nulls(count, pa.binary()), dict.fromkeys(range(count), error.message))
-    # Python has dates for the years 1 to 9999 only.
-    given = (counted(column).to_pylist() for column in columns)
-    for row, values in enumerate(zip(*given, strict=True)):
-        try:
-            rows.append(write(values))
-        except RecordError as error:
-            bad[row] = error.message
-            rows.append(None)
-    return Written(pa.array(rows, pa.binary()), bad)
+    write = message_writer(message, columns_of(layout))
+
+    def append(values: Sequence[Any], out: bytearray) -> None:
+        out += write(values)
+
+    by_columns = compiled_writer(message, columns_of(layout), b"")
+    return write_mostly_by_columns(columns, layout, b"", by_columns, append)
 
 
 @lru_cache(maxsize=1_000)
@@ -139,6 +152,34 @@ def read_values(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> Read
     return values
 
 
+@lru_cache(maxsize=1_000)
+def read_columns(
+    schema: ResolvedSchema, columns: Columns, wrapped: bool, wanted: tuple[int, ...]
+) -> ReadColumns | None:
+    """See `MakeColumns`. Each batch is read as the message that its first payload is."""
+    del wrapped
+    if compiled_formats() is None:
+        return None
+    file, _ = _chosen(ResolvedSchema(schema.kind, schema.text, schema.imported))
+    known: dict[bytes, ReadColumns | None] = {}
+
+    def read(payload: Bytes) -> tuple[list[pa.Array], npt.NDArray[np.int64]] | None:
+        first = payload[0].as_py()
+        try:
+            path, at = _read_path(first, PREFIX)
+        except RecordError:
+            path, at = (0,), 0
+        lead = first[PREFIX:at] or b"\0"
+        if path not in file.nested:
+            return None
+        if lead not in known:
+            known[lead] = compiled_reader(file.nested[path], columns, wanted, PREFIX, lead)
+        by_columns = known[lead]
+        return None if by_columns is None else by_columns(payload)
+
+    return read
+
+
 def write_values(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> WriteValues:
     """See `MakeWriter`."""
     del wrapped
@@ -151,6 +192,13 @@ def write_values(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> Wri
         out += write(values)
 
     return append
+
+
+def write_columns(schema: ResolvedSchema, columns: Columns, wrapped: bool) -> WriteColumns | None:
+    """See `MakeColumnWriter`."""
+    del wrapped
+    file, path = _chosen(schema)
+    return compiled_writer(file.nested[path], columns, _path_bytes(path))
 
 
 @lru_cache(maxsize=1_000)

@@ -10,7 +10,8 @@ VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _MASK = 2**64 - 1
 
 Fields = dict[int, list[int | bytes]]
-"""The values of each field number, in order: varints and fixed numbers as unsigned integers."""
+"""The values of each field number, in order: varints and fixed numbers as unsigned integers. The
+field whose last value comes last is the last one."""
 
 
 def varint(number: int) -> bytes:
@@ -72,7 +73,9 @@ def read_fields(content: bytes) -> Fields:
             raise RecordError(f"unknown wire type {wire} at byte {at}")
         if at > len(content) or number == 0:
             raise RecordError("the Protobuf message is cut off or malformed")
-        found.setdefault(number, []).append(value)
+        values = found.pop(number, None) or []
+        values.append(value)
+        found[number] = values
     return found
 
 

@@ -25,6 +25,7 @@ from millstream.formats.payload import (
     Subject,
     Written,
     nothing_read,
+    present_rows,
 )
 from millstream.formats.registered import framed, prefix_of
 from millstream.model.errors import RecordError
@@ -110,20 +111,17 @@ def read_by_schema(
             bad |= dict.fromkeys(rows.tolist(), error.message)
             continue
         read_columns = make_columns(schema, columns_of(layout), layout.wrapped, layout.wanted)
-        whole = len(rows) == len(payload)
-        own = payload if whole else payload.take(pa.array(rows))
-        by_columns = None if read_columns is None else read_columns(own)
-        if by_columns is not None:
-            arrays, odd = by_columns
-            parts.add(np.delete(rows, odd), arrays, np.delete(np.arange(len(rows)), odd))
-            rows, own = rows[odd], own.take(pa.array(odd))
-        for row, content in zip(rows.tolist(), own.to_pylist(), strict=True):
-            try:
-                values = read(content)
-            except RecordError as error:
-                bad[row] = error.message
-                continue
-            parts.add_row(row, [values[index] for index in layout.wanted])
+        bad |= parts.read(payload, rows, read_columns, read)
+    return Read(parts.columns(), bad)
+
+
+def read_mostly_by_columns(
+    payload: Bytes, layout: Layout, read_columns: ReadColumns | None, read: ReadValues
+) -> Read:
+    """Read the wanted columns of payloads without ids: by columns what can be, and each other row
+    by itself."""
+    parts = _Parts(layout, len(payload))
+    bad = parts.read(payload, np.flatnonzero(present_rows(payload)), read_columns, read)
     return Read(parts.columns(), bad)
 
 
@@ -138,7 +136,32 @@ class _Parts:
     single_places: list[int] = field(default_factory=list)
     singles: list[list[Any]] = field(default_factory=list)
 
-    def add(
+    def read(
+        self,
+        payload: Bytes,
+        rows: npt.NDArray[np.int64],
+        read_columns: ReadColumns | None,
+        read: ReadValues,
+    ) -> dict[int, str]:
+        """Read some rows of the batch; returns why the bad ones are."""
+        own = payload if len(rows) == len(payload) else payload.take(pa.array(rows))
+        by_columns = None if read_columns is None or not len(rows) else read_columns(own)
+        if by_columns is not None:
+            arrays, odd = by_columns
+            self._add(np.delete(rows, odd), arrays, np.delete(np.arange(len(rows)), odd))
+            rows, own = rows[odd], own.take(pa.array(odd))
+        bad = {}
+        for row, content in zip(rows.tolist(), own.to_pylist(), strict=True):
+            try:
+                values = read(content)
+            except RecordError as error:
+                bad[row] = error.message
+                continue
+            self.single_places.append(row)
+            self.singles.append([values[index] for index in self.layout.wanted])
+        return bad
+
+    def _add(
         self,
         places: npt.NDArray[np.int64],
         arrays: list[pa.Array],
@@ -149,11 +172,6 @@ class _Parts:
             arrays = [array.take(pa.array(kept)) for array in arrays]
         self.places.append(places)
         self.arrays.append(arrays)
-
-    def add_row(self, place: int, values: list[Any]) -> None:
-        """Add one row."""
-        self.single_places.append(place)
-        self.singles.append(values)
 
     def columns(self) -> tuple[pa.Array, ...]:
         """The columns; what was not added is NULL."""
@@ -194,8 +212,18 @@ def write_by_schema(
     NULL is a NULL payload."""
     schema_id, given = schema
     write = _made_writer(make, given, columns_of(layout), layout.wrapped)
-    prefix = prefix_of(schema_id)
     write_columns = make_columns(given, columns_of(layout), layout.wrapped)
+    return write_mostly_by_columns(arrays, layout, prefix_of(schema_id), write_columns, write)
+
+
+def write_mostly_by_columns(
+    arrays: list[pa.Array],
+    layout: Layout,
+    prefix: bytes,
+    write_columns: WriteColumns | None,
+    write: WriteValues,
+) -> Written:
+    """Write rows behind a prefix: by columns what can be, and each other row by itself."""
     by_columns = None if write_columns is None else write_columns(arrays, prefix)
     if by_columns is None:
         return _written_one_by_one(arrays, layout, write, prefix)

@@ -68,7 +68,7 @@ def _read_avro(payload: Bytes, layout: Layout) -> Read:
 
 
 def _read_protobuf(payload: Bytes, layout: Layout) -> Read:
-    return read_by_schema(payload, layout, "PROTOBUF", protobuf.read_values)
+    return read_by_schema(payload, layout, "PROTOBUF", protobuf.read_values, protobuf.read_columns)
 
 
 def _avro_name(source: str, is_key: bool) -> str:
@@ -107,7 +107,7 @@ SCHEMA_FORMATS: Mapping[str, SchemaFormat] = {
         protobuf.protobuf_type,
         lambda _, payload, layout: _read_protobuf(payload, layout),
         lambda _, columns, layout, schema: write_by_schema(
-            columns, layout, schema, protobuf.write_values
+            columns, layout, schema, protobuf.write_values, protobuf.write_columns
         ),
         _read_protobuf,
     ),

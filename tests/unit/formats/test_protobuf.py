@@ -21,6 +21,7 @@ from millstream.formats.registered import prefix_of
 from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
 from millstream.model.errors import RecordError
+from millstream.model.java_time import days_from_civil
 from millstream.model.physical import arrow_type
 from millstream.model.types import (
     BIGINT,
@@ -115,6 +116,57 @@ def test_google_reads_what_is_written(values: dict[str, Any]) -> None:
     }
     content = message_writer(file.messages[0], columns)([given_values[n] for n, _ in columns])
     assert message_factory.GetMessageClass(ALL).FromString(content) == message(values, {}, {})
+
+
+MERGED = """
+syntax = "proto3"; import "google/protobuf/wrappers.proto"; import "google/type/date.proto";
+message M {
+  Inner a = 1; google.protobuf.Int32Value b = 2; google.type.Date c = 3;
+  oneof one { int32 d = 4; string e = 5; M f = 6; }
+  map<string, Inner> g = 7;
+  message Inner { int32 x = 1; string y = 2; repeated int32 z = 3; }
+}
+"""
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=8), st.data())
+def test_what_is_there_twice_is_as_google_reads_it(drawn: list[int], data: st.DataObject) -> None:
+    """Messages are merged, and of alternatives the last one counts."""
+    small = st.integers(0, 2)
+
+    def inner() -> bytes:
+        parts = [tag(1, 0) + varint(1 + data.draw(small)), delimited(2, b"t"), delimited(3, b"\5")]
+        return b"".join(part for part in parts if data.draw(st.booleans()))
+
+    makes = [
+        *(lambda: delimited(1, inner()), lambda: delimited(2, tag(1, 0) + b"\7")),
+        lambda: delimited(2, b""),
+        lambda: delimited(3, tag(1 + data.draw(small), 0) + b"\3"),
+        lambda: tag(4, 0) + b"\1",
+        lambda: delimited(5, b"text"),
+        lambda: delimited(6, tag(4, 0) + b"\2"),
+        lambda: delimited(7, delimited(1, b"k") + delimited(2, inner())),
+        lambda: delimited(7, delimited(1, b"l") + delimited(2, inner()) + delimited(2, inner())),
+        lambda: delimited(99, b"unknown"),
+    ]
+    content = b"".join(makes[number]() for number in drawn)
+    (known,) = messages_of(MERGED, ())
+    theirs = message_factory.GetMessageClass(known).FromString(content)
+    found = message_reader(parse_proto(MERGED).messages[0])(content)
+
+    def of_inner(given: Any) -> dict[str, Any]:
+        return {"x": given.x, "y": given.y, "z": list(given.z)}
+
+    chosen = theirs.WhichOneof("one")
+    assert found["a"] == (of_inner(theirs.a) if theirs.HasField("a") else None)
+    assert found["b"] == (theirs.b.value if theirs.HasField("b") else None)
+    if theirs.HasField("c"):
+        month, day = theirs.c.month or 1, theirs.c.day or 1
+        assert found["c"] == days_from_civil(theirs.c.year, month, day)
+    assert found["d"] == (theirs.d if chosen == "d" else None)
+    assert found["e"] == (theirs.e if chosen == "e" else None)
+    assert dict(found["g"]) == {key: of_inner(value) for key, value in theirs.g.items()}
 
 
 @pytest.mark.parametrize("nulls", ["", "OPTIONAL", "WRAPPER"])
