@@ -166,10 +166,10 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
 * Keys of maps are STRING in every format. Keys of records hold no maps.
 * Formats with keys take windowed ones: the bounds of the window follow the key's bytes.
 * JOIN and GROUP BY do not work on values in the KAFKA format.
-* Records in the formats MSGPACK, PROTOBUF and PROTOBUF_NOSR are read and written one by one in
-  Python, those of the other formats by columns. So these cost much more CPU for each record. AVRO
-  is read one by one where a column has another type than the schema, or a union several.
-  JSON_SR is read by columns unless a column has maps, which may be lists of their entries.
+* Records in the format MSGPACK are read and written one by one in Python, those of the other
+  formats by columns. So it costs much more CPU for each record. AVRO and PROTOBUF are read one by
+  one where a column has another type than the schema, and so are single records that are bad or
+  written as is seldom done, such as those of JSON_SR whose maps are lists of their entries.
 * AVRO, JSON_SR and PROTOBUF have their schemas in a registry: a payload begins with a zero and the
   id of its schema. CREATE without columns takes them from the newest schema of the subject (the
   name of the topic, then -key or -value), or from VALUE_SCHEMA_ID; with columns it registers a

@@ -17,7 +17,8 @@ enum kind {
 
 /* `keep`: its values are wanted. `size`: of a FIXED or of a DECIMAL in a fixed (0: in bytes), the
  * number of symbols or of branches, the branch of an OPTIONAL that is null (-1: none), 1 for an INT
- * that is widened, 1 for a LIST whose items are the entries of a map. `digits`: of a DECIMAL.
+ * that is widened, 1 for a LIST whose items are the entries of a map. `digits`: of a DECIMAL; the
+ * branch of a CHOICE that is null (-1: none).
  * `next`: behind its subtree. */
 struct node {
     int32_t kind, keep, size, digits, next;
@@ -68,7 +69,7 @@ static int put_null(struct reading *r, int64_t i)
     switch (n->kind) {
     case OPTIONAL:
         return put_null(r, i + 1);
-    case RECORD:
+    case RECORD: case CHOICE:
         for (child = i + 1; child < n->next; child = r->nodes[child].next)
             if (!put_null(r, child))
                 return 0;
@@ -208,9 +209,17 @@ static const uint8_t *read_chosen(struct reading *r, int64_t i, const uint8_t *p
     }
     if (chosen >= n->size)
         return NULL;
-    for (; chosen > 0; chosen--)
-        child = r->nodes[child].next;
-    return read_node(r, child, p);
+    /* All alternatives have columns, of which one has the value. */
+    int64_t number, there = chosen != n->digits;
+    for (number = 0; number < n->size; number++, child = r->nodes[child].next) {
+        if (number == chosen)
+            p = read_node(r, child, p);
+        else if (!put_null(r, child))
+            return NULL;
+        if (p == NULL)
+            return NULL;
+    }
+    return !n->keep || append_byte(r->columns, &r->columns->all[i].valid, (uint8_t)there) ? p : NULL;
 }
 
 static const uint8_t *read_node(struct reading *r, int64_t i, const uint8_t *p)

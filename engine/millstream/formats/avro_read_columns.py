@@ -29,7 +29,7 @@ from millstream.formats.avro_schema import (
     Values,
     parse_avro,
 )
-from millstream.formats.avro_types import sql_type_of
+from millstream.formats.avro_types import branch_name, sql_type_of
 from millstream.formats.conversion import place_of
 from millstream.formats.library import compiled_formats
 from millstream.formats.payload import Bytes
@@ -253,13 +253,18 @@ def _union(
         made = _node(tree, others[0], wanted, keep=keep)
         tree.end(node)
         return made
-    if wanted is not None:
+    null = branches.index(Plain("null")) if len(others) < len(branches) else -1
+    alternatives = [AvroField(branch_name(branch), branch) for branch in branches]
+    if len({each.name for each in alternatives}) < len(branches):
         raise UnsupportedError
-    node = tree.add(CHOICE, False, len(branches))
-    for branch in branches:
-        _node(tree, branch, None, keep=False)
+    if wanted is not None and not isinstance(wanted, Struct):
+        raise UnsupportedError
+    fields = wanted.fields if wanted is not None else ()
+    columns = tuple((each.name, each.type) for each in fields)
+    node = tree.add(CHOICE, keep, len(branches), null)
+    members = _fields(tree, alternatives, columns, [keep] * len(columns))
     tree.end(node)
-    return ignored_column(node)
+    return ignored_column(node) if wanted is None else struct_column(node, wanted, members)
 
 
 def _list(tree: _Tree, item: AvroType, wanted: SqlType | None, *, keep: bool) -> Finish:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,10 +30,9 @@ def read_json_sr(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout)
     not asked for."""
     given = framed(payload)
     texts = given.contents()
-    if any(_has_map(column.type) for column in layout.columns):
-        read = _read_entries(texts, layout)
-    else:
-        read = read_json(con, texts, layout)
+    read = read_json(con, texts, layout)
+    if read.bad and any(_has_map(column.type) for column in layout.columns):
+        read = _with_entries(read, texts, layout)
     return replace(read, bad={**read.bad, **given.bad})
 
 
@@ -116,6 +116,20 @@ def _has_map(kind: SqlType) -> bool:
             return any(_has_map(field.type) for field in fields)
         case _:
             return False
+
+
+def _with_entries(read: Read, texts: Bytes, layout: Layout) -> Read:
+    """What was read, with the bad records read again as such whose maps are lists of entries, which
+    are no JSON of a map."""
+    rows = np.array(sorted(read.bad), np.int64)
+    again = _read_entries(texts.take(pa.array(rows)), layout)
+    order = np.arange(len(texts))
+    order[rows] = len(texts) + np.arange(len(rows))
+    columns = tuple(
+        pa.concat_arrays(pair).take(pa.array(order))
+        for pair in zip(read.columns, again.columns, strict=True)
+    )
+    return Read(columns, {int(rows[row]): why for row, why in again.bad.items()}, read.absent)
 
 
 def _read_entries(texts: Bytes, layout: Layout) -> Read:

@@ -88,8 +88,12 @@ static int put_time(struct output *out, int64_t micros)
 
 static int put_stamp(struct output *out, int64_t micros)
 {
-    int64_t seconds = micros / 1000000 - (micros % 1000000 < 0);
-    return put_part(out, 1, seconds) && put_part(out, 2, (micros - seconds * 1000000) * 1000);
+    int64_t seconds = micros / 1000000, rest = micros % 1000000;
+    if (rest < 0) {
+        seconds--;
+        rest += 1000000;
+    }
+    return put_part(out, 1, seconds) && put_part(out, 2, rest * 1000);
 }
 
 static int put_decimal(struct output *out, const struct source *n, int64_t row)

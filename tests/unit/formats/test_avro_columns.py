@@ -55,6 +55,17 @@ LOGICAL: list[tuple[Any, st.SearchStrategy[Any]]] = [
 """Logical types, with values of the types below: also such that no column can have."""
 
 
+UNIONS: list[Any] = [
+    ["null", "int", "string"],
+    ["string", {"type": "array", "items": "long"}, "null"],
+    [
+        *("boolean", "bytes"),
+        {"type": "record", "name": "one", "fields": [{"name": "x", "type": ["null", "int"]}]},
+    ],
+]
+"""Types of several, which are structs with a field for each."""
+
+
 def plain(schema: Any) -> Any:
     """A schema without its logical types."""
     if isinstance(schema, list):
@@ -65,7 +76,7 @@ def plain(schema: Any) -> Any:
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> tuple[Any, list[bytes | None]]:
+def batches(draw: st.DrawFn, unions: int = 1) -> tuple[Any, list[bytes | None]]:
     """A schema, and payloads of it; some of them are broken."""
     schema, _ = draw(records())
     fields = schema["fields"]
@@ -73,6 +84,8 @@ def batches(draw: st.DrawFn) -> tuple[Any, list[bytes | None]]:
         named = {**kind, "name": f"d{number}"} if "name" in kind else kind
         nullable = draw(st.booleans())
         fields = [*fields, {"name": f"l{number}", "type": ["null", named] if nullable else named}]
+    for number, kind in enumerate(draw(st.lists(st.sampled_from(UNIONS), max_size=unions))):
+        fields = [*fields, {"name": f"u{number}", "type": kind}]
     schema = {**schema, "fields": fields}
     payloads: list[bytes | None] = []
     for _ in range(draw(st.integers(1, 5))):
@@ -205,7 +218,7 @@ def test_it_reads_what_is_read_one_by_one(
 
 @needs_library
 @settings(max_examples=500, deadline=None)
-@given(batches(), st.data())
+@given(batches(unions=0), st.data())
 def test_it_writes_what_is_written_one_by_one(
     drawn: tuple[Any, list[bytes | None]], data: st.DataObject
 ) -> None:
@@ -336,11 +349,13 @@ def test_the_types_that_are_compiled() -> None:
                 {"name": "b", "type": {"type": "map", "values": ["null", "string"]}},
                 {"name": "c", "type": {"type": "enum", "name": "e", "symbols": ["X"]}},
                 {"name": "skipped", "type": ["null", "int", "string"], "default": None},
+                {"name": "d", "type": ["null", "int", "string"], "default": None},
             ],
         }
     )
-    kinds = (("A", BIGINT), ("B", Map(STRING, STRING)), ("C", STRING))
+    either = Struct((Field("int", INTEGER), Field("string", STRING)))
+    kinds = (("A", BIGINT), ("B", Map(STRING, STRING)), ("C", STRING), ("D", either))
     schema = ResolvedSchema("AVRO", text)
-    assert compiled_reader(schema, kinds, True, (0, 1, 2)) is not None
+    assert compiled_reader(schema, kinds, True, (0, 1, 2, 3)) is not None
     assert compiled_reader(schema, (("A", STRING),), True, (0,)) is None
-    assert compiled_writer(schema, kinds, True) is not None
+    assert compiled_writer(schema, kinds[:3], True) is not None
