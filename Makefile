@@ -156,7 +156,7 @@ snapshots: $(STAMP)  ## Pull queries over several tables under load: READS=n [LO
 	@$(BIN)/python -m tests.snapshots.run --reads $(READS) $(if $(LOG),--log '$(LOG)') \
 		$(if $(INSTANCES),--instances $(INSTANCES))
 
-crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|processor|topology|backfill|replace|pipeline] [SEED=n] [ENGINE="--at-least-once --more 37"]
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|processor|topology|backfill|replace|pipeline] [FORMAT=AVRO|PROTOBUF|JSON_SR] [SEED=n] [ENGINE="--at-least-once --more 37"]
 ifeq ($(LOG),kafka)
 	@set -e; for kind in $(or $(KIND),engine backfill replace pipeline); do \
 		case $$kind in engine) run=kafka_crash ;; backfill) run=kafka_backfill_crash ;; \
@@ -166,7 +166,8 @@ ifeq ($(LOG),kafka)
 		$(BIN)/python -m tests.crash.$$run --kills $(KILLS) --seed $(SEED); done
 else
 	@set -e; for kind in $(or $(KIND),log engine processor backfill replace pipeline); do \
-		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED); done
+		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED) \
+			$(if $(FORMAT),--format $(FORMAT)); done
 endif
 
 crash-spark: $(VENV)/.spark  ## SIGKILL an engine that back-fills on Spark, or Spark's driver: KILLS=n [MINUTES=n] [LOG=embedded|kafka] [KIND=replace] [SEED=n]

@@ -10,16 +10,22 @@ its input, but may show nothing wrong.
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import re
 import shutil
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
+import fastavro
 
 TICK_MS = 20
+SCHEMA_TOPIC = "schemas"
+"""How the name of the topic ends that has the schemas of the registry."""
 Record = tuple[str, dict[str, int]]
 """(key, value without case in its names)"""
 
@@ -32,6 +38,7 @@ class Found:
         self.topics: dict[str, dict[int, list[Record]]] = {}
         self.positions: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
         self.times: dict[tuple[str, int], list[int]] = defaultdict(list)
+        self.schemas: dict[int, tuple[str, str]] = {}
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "copy.db"
             shutil.copy(path, copy)
@@ -43,7 +50,7 @@ class Found:
 
     def _read(self, connection: duckdb.DuckDBPyConnection) -> None:
         topics = connection.execute("SELECT id, name, partitions FROM log.topics").fetchall()
-        for topic, name, partitions in topics:
+        for topic, name, partitions in sorted(topics, key=_schemas_first):
             self.topics[name] = {partition: [] for partition in range(partitions)}
             tables = connection.execute(
                 "SELECT 'log.records_' || topic || '_' || number FROM log.segments "
@@ -55,6 +62,8 @@ class Found:
                     f"SELECT part, off, key, value, ts FROM {table} ORDER BY off"
                 ).fetchall()
                 self._add(name, rows)
+                if name.endswith(SCHEMA_TOPIC):
+                    self._add_schemas(row[3] for row in rows)
         for group, topic, part, position in connection.execute(
             "SELECT grp, topic, part, position FROM log.positions"
         ).fetchall():
@@ -67,8 +76,13 @@ class Found:
             records = self.topics[topic][part]
             if off != len(records):
                 self.problems.append(f"{topic}-{part}: offset {off} where {len(records)} should be")
-            records.append((_text(key), _value(value)))
+            records.append((_text(key), _value(value, self.schemas)))
             self.times[topic, part].append(time)
+
+    def _add_schemas(self, values: Iterable[bytes | None]) -> None:
+        for value in map(json.loads, filter(None, values)):
+            if "schema" in value:
+                self.schemas[value["id"]] = value["schemaType"], value["schema"]
 
     def everything(self, topic: str) -> list[tuple[int, list[Record]]]:
         return sorted(self.topics.get(topic, {}).items())
@@ -78,11 +92,48 @@ def _text(key: bytes | None) -> str:
     return (key or b"").decode(errors="replace")
 
 
-def _value(value: bytes | None) -> dict[str, int]:
+def _schemas_first(topic: tuple[int, str, int]) -> bool:
+    return not topic[1].endswith(SCHEMA_TOPIC)
+
+
+def _value(value: bytes | None, schemas: dict[int, tuple[str, str]]) -> dict[str, int]:
+    if value and value[0] == 0:
+        kind, schema = schemas[int.from_bytes(value[1:5], "big")]
+        if kind != "JSON":
+            return (_of_avro if kind == "AVRO" else _of_protobuf)(value[5:], schema)
+        value = value[5:]
     try:
         return {name.upper(): number for name, number in json.loads(value or b"{}").items()}
     except (ValueError, AttributeError):
         return {}
+
+
+def _of_avro(content: bytes, schema: str) -> dict[str, int]:
+    read = fastavro.schemaless_reader(io.BytesIO(content), json.loads(schema), None)
+    assert isinstance(read, dict)
+    return {name.upper(): number for name, number in read.items() if number is not None}
+
+
+def _of_protobuf(content: bytes, schema: str) -> dict[str, int]:
+    """The numbers of the first message, which has nothing else; one that is absent is 0."""
+    names = {int(number): name.upper() for name, number in re.findall(r"(\w+) = (\d+);", schema)}
+    found = dict.fromkeys(names.values(), 0)
+    assert content[0] == 0, "it is the first message"
+    varints = _varints(content[1:])
+    for tag, number in zip(varints, varints, strict=True):
+        assert tag & 7 == 0, "it is a number"
+        found[names[tag >> 3]] = number - (1 << 64) if number >> 63 else number
+    return found
+
+
+def _varints(content: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in content:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield number
+            number = shift = 0
 
 
 def check_input(found: Found, acked: int) -> list[str]:

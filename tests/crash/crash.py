@@ -1,6 +1,6 @@
 """Kill a working process at random instants, again and again, and check what it left.
 
-    python -m tests.crash.crash --kills 100 [--kind KIND] [--seed S] [--folder F]
+    python -m tests.crash.crash --kills 100 [--kind KIND] [--format AVRO] [--seed S] [--folder F]
 
 After every kill the file is checked by a separate program (checker.py); at the end the work is
 finished without a kill and checked for completeness. Exit status 1 on a violation; 2 when the run
@@ -10,6 +10,7 @@ proves nothing (too few acknowledged records, or no kill in the middle of work).
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import subprocess
 import sys
@@ -124,9 +125,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--kind", choices=tuple(ACKNOWLEDGEMENTS), default="log")
+    parser.add_argument("--format", choices=("JSON", "JSON_SR", "AVRO", "PROTOBUF"), default="JSON")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
+    os.environ["MILLSTREAM_CRASH_FORMAT"] = given.format
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         status, report = campaign(given.kind, given.kills, given.seed, folder)

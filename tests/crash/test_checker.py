@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+import fastavro
 import pytest
 
 from tests.crash.checker import check
@@ -17,7 +20,7 @@ CREATE TABLE log.topics (id INTEGER, name VARCHAR, partitions INTEGER);
 CREATE TABLE log.segments (topic INTEGER, number INTEGER);
 CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position BIGINT);
 """
-Rows = Sequence[tuple[int, str, str]]
+Rows = Sequence[tuple[int, str, str | bytes]]
 """(offset, key, value)"""
 STEP_MS = 15
 """Between two records."""
@@ -39,7 +42,10 @@ def forge(folder: Path, topics: dict[str, Rows], position: int | None = None) ->
             for offset, key, value in rows:
                 connection.execute(
                     f"INSERT INTO {table} VALUES (0, ?, ?, ?, ?)",
-                    [offset, STEP_MS * offset, key.encode(), value.encode()],
+                    [
+                        *(offset, STEP_MS * offset, key.encode()),
+                        value if isinstance(value, bytes) else value.encode(),
+                    ],
                 )
         if position is not None:
             connection.execute(
@@ -95,6 +101,55 @@ def test_forged_counts_are_flagged(
     true.unlink()
     problems, _ = check("engine", forge(tmp_path, {**topics, "counts": counts}), 3, complete)
     assert any(message in problem for problem in problems), problems
+
+
+PROTOBUF = 'syntax = "proto3";\nmessage M {{ int64 {} = 1; int64 {} = 2; }}'
+
+
+def schema_of(kind: str, names: Sequence[str]) -> str:
+    """The schema of numbers with these names."""
+    if kind == "AVRO":
+        fields = [{"name": name, "type": ["null", "long"]} for name in names]
+        return json.dumps({"type": "record", "name": "r", "fields": fields})
+    return PROTOBUF.format(*names) if kind == "PROTOBUF" else "{}"
+
+
+def framed(kind: str, number: int, values: dict[str, int]) -> bytes:
+    """Values in a format of the registry, behind the id of their schema."""
+    before = b"\0" + number.to_bytes(4, "big")
+    if kind == "JSON":
+        return before + json.dumps(values).encode()
+    if kind == "AVRO":
+        out = io.BytesIO()
+        schema = json.loads(schema_of(kind, tuple(values)))
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), values)
+        return before + out.getvalue()
+    small = ((tag << 3, value) for tag, value in enumerate(values.values(), 1) if value)
+    return before + b"\0" + b"".join(map(bytes, small))
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "PROTOBUF", "JSON"])
+def test_values_whose_schemas_are_in_the_registry(tmp_path: Path, kind: str) -> None:
+    names = {1: ("N", "X"), 2: ("C", "S")}
+    registry = [
+        {"id": number, "schemaType": kind, "schema": schema_of(kind, each)}
+        for number, each in names.items()
+    ]
+    numbers = [(i, "k", framed(kind, 1, {"N": i, "X": 0})) for i in range(4)]
+    sums = [i * (i + 1) // 2 for i in range(4)]
+    counts = [(i, "k", framed(kind, 2, {"C": i + 1, "S": s})) for i, s in enumerate(sums)]
+    topics: dict[str, Rows] = {
+        "numbers": numbers,
+        "copies": [],
+        "a_schemas": [(i, "", json.dumps(each)) for i, each in enumerate(registry)],
+    }
+    true = forge(tmp_path, {**topics, "counts": counts})
+    assert check("backfill", true, 3, False)[0] == []
+    true.unlink()
+    forged = [*counts[:3], (3, "k", framed(kind, 2, {"C": 4, "S": 7}))]
+    problems, _ = check("backfill", forge(tmp_path, {**topics, "counts": forged}), 4, False)
+    assert any("count 4 with sum 7" in problem for problem in problems), problems
+    assert any("number 4 was acknowledged and is lost" in problem for problem in problems)
 
 
 COUNTED = [*COUNTS, *((i + 4, "tick-0", f'{{"C":{i + 1},"S":{n}}}') for i, n in enumerate((3, 4)))]

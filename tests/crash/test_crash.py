@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,12 @@ from tests.crash.crash import campaign
 def test_killing(tmp_path: Path, kind: str, kills: int) -> None:
     status, report = campaign(kind, kills, seed=kills, folder=tmp_path)
     assert status == 0, report
+
+
+def test_killing_with_a_registry(tmp_path: Path) -> None:
+    """The format is chosen where the processes that are killed are imported: once."""
+    command = [sys.executable, "-m", "tests.crash.crash", "--kind", "engine", "--kills", "2"]
+    command += ["--format", "AVRO", "--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"_millstream_schemas": 3' in done.stdout

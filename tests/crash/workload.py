@@ -8,7 +8,8 @@ table that is made with back-fill and dropped, again and again, while rows come)
 the past computed on Spark), `replace` (a table that is made anew with back-fill, of all rows or of
 the even ones in turn), or `pipeline` (the queries of `engine`, processed in epochs while rows
 come, and by an engine at every other start; `MILLSTREAM_CRASH_MASTER` says where Spark is, without
-it the epochs are run in the process). Standard output: `ready` once, then `acked N` when the record
+it the epochs are run in the process). `MILLSTREAM_CRASH_FORMAT` is the format of all values, JSON
+by default. Standard output: `ready` once, then `acked N` when the record
 numbered N, and all before it, must never be lost, and `making`, `made` and `dropping` around the
 statements of a back-fill. With --finish it inserts nothing, waits until all there is has been
 processed, and ends.
@@ -300,9 +301,10 @@ def work_on_replacing(path: str, finish: bool) -> None:
 
 
 _PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
+_FORMAT = os.environ.get("MILLSTREAM_CRASH_FORMAT", "JSON")
 _DEFINITIONS = (
     "CREATE STREAM numbers (k STRING KEY, n BIGINT) WITH (kafka_topic='numbers', "
-    f"value_format='JSON', partitions={PARTITIONS});",
+    f"value_format='{_FORMAT}', partitions={PARTITIONS});",
     "CREATE STREAM copies WITH (kafka_topic='copies') AS SELECT * FROM numbers WHERE n % 3 <> 0;",
     "CREATE TABLE counts WITH (kafka_topic='counts') AS "
     "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers GROUP BY k;",
