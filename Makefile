@@ -16,6 +16,7 @@ SAMPLE ?= 200
 KILLS ?= 20
 REQUESTS ?= 5000
 PAYLOADS ?= 20000
+SCHEMAS ?= 5000
 ROWS ?= 100000
 READS ?= 10000
 BENCH_VENV := .venv-bench
@@ -32,7 +33,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -92,7 +93,7 @@ bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packag
 	@$(BENCH_VENV)/bin/python -m tests.bench.latency
 	@$(BENCH_VENV)/bin/python -m tests.bench.memory $(if $(MEMORY),--memory)
 
-bench-formats: $(STAMP)  ## CPU of reading and writing a record in each format, beside fastavro and Google's library: ROWS=n
+bench-formats: $(STAMP) clients  ## CPU of reading and writing a record in each format, beside fastavro, Google's library and those of Java: ROWS=n
 	@$(BIN)/python -m tests.bench.formats --records $(ROWS)
 
 isolation: $(BENCH_VENV)/.installed  ## What a query with a slow Python function costs another one: EVENTS=n
@@ -145,6 +146,9 @@ kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its o
 fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAPI document, then attacks over HTTP/1.1 and HTTP/2: REQUESTS=n [SEED=n]
 	@$(BIN)/python -m tests.fuzz.run --requests $(REQUESTS) --seed $(SEED)
 	@$(BIN)/python -m tests.fuzz.attacks
+
+interchange: $(STAMP) clients  ## Random schemas of AVRO and PROTOBUF with libraries of Python and Java, both ways: SCHEMAS=n
+	@$(BIN)/python -m tests.clients.interchange --schemas $(SCHEMAS)
 
 fuzz-formats: $(STAMP)  ## Mutated payloads for each format: PAYLOADS=n [SEED=n]
 	@$(BIN)/python -m tests.fuzz.payloads --payloads $(PAYLOADS) --seed $(SEED)

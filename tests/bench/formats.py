@@ -1,5 +1,6 @@
 """CPU of reading and writing a record in each format: the bids of Nexmark, and records with lists,
-maps, structs and a field of two types; beside fastavro and Google's library, a record at a time.
+maps, structs and a field of two types; beside fastavro, Google's library and those of Java, a
+record at a time (of Java, what the compiler and the collector take is not counted).
 
 Each figure is the least of several repeats.
 """
@@ -16,6 +17,7 @@ from typing import Any
 import duckdb
 import fastavro
 import pyarrow as pa
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from millstream.catalog.formats import CAPABILITIES
@@ -36,6 +38,8 @@ from millstream.model.types import (
     Struct,
 )
 from millstream.schemas.embedded import EmbeddedRegistry
+from tests.clients.java_libraries import JavaLibraries
+from tests.clients.places import missing
 from tests.conformance.messages import messages_of
 
 FORMATS = ("JSON", "JSON_SR", "AVRO", "PROTOBUF", "PROTOBUF_NOSR", "MSGPACK", "DELIMITED")
@@ -118,18 +122,29 @@ def measured(
     )
 
 
-def by_fastavro(rows: list[dict[str, Any]], repeats: int) -> tuple[float, float]:
-    """fastavro, a record at a time: reading and writing bids."""
-    fields = [
+AVRO_BID = {
+    "type": "record",
+    "name": "bid",
+    "fields": [
         {"name": name, "type": ["null", "string" if kind == STRING else "long"], "default": None}
         for name, kind in BID
-    ]
-    schema = fastavro.parse_schema({"type": "record", "name": "bid", "fields": fields})
-    payloads = []
+    ],
+}
+
+
+def avro_payloads(rows: list[dict[str, Any]]) -> list[bytes]:
+    """Bids as fastavro writes them."""
+    schema, payloads = fastavro.parse_schema(AVRO_BID), []
     for row in rows:
         out = io.BytesIO()
         fastavro.schemaless_writer(out, schema, row)
         payloads.append(out.getvalue())
+    return payloads
+
+
+def by_fastavro(rows: list[dict[str, Any]], repeats: int) -> tuple[float, float]:
+    """fastavro, a record at a time: reading and writing bids."""
+    schema, payloads = fastavro.parse_schema(AVRO_BID), avro_payloads(rows)
 
     def read() -> None:
         for payload in payloads:
@@ -142,13 +157,18 @@ def by_fastavro(rows: list[dict[str, Any]], repeats: int) -> tuple[float, float]
     return cpu(read, len(rows), repeats), cpu(write, len(rows), repeats)
 
 
-def by_google(rows: list[dict[str, Any]], repeats: int) -> tuple[float, float]:
-    """Google's library, a record at a time: reading all fields of bids, and writing them."""
+def proto_bid() -> Descriptor:
+    """The message of bids."""
     fields = " ".join(
         f"{'string' if kind == STRING else 'int64'} {name} = {number};"
         for number, (name, kind) in enumerate(BID, 1)
     )
-    kind = GetMessageClass(messages_of(f'syntax = "proto3"; message B {{ {fields} }}', ())[0])
+    return messages_of(f'syntax = "proto3"; message B {{ {fields} }}', ())[0]
+
+
+def by_google(rows: list[dict[str, Any]], repeats: int) -> tuple[float, float]:
+    """Google's library, a record at a time: reading all fields of bids, and writing them."""
+    kind = GetMessageClass(proto_bid())
     payloads = [kind(**row).SerializeToString() for row in rows]
     names = [name for name, _ in BID]
 
@@ -162,6 +182,22 @@ def by_google(rows: list[dict[str, Any]], repeats: int) -> tuple[float, float]:
             kind(**row).SerializeToString()
 
     return cpu(read, len(rows), repeats), cpu(write, len(rows), repeats)
+
+
+def by_java(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
+    """The Java libraries, a record at a time, once they are warm: reading into generic records and
+    dynamic messages, and writing them. Nothing if they are not installed."""
+    why = missing("java")
+    if why:
+        print(f"NOT MEASURED: the libraries of Java ({why})")
+        return {}
+    kind = GetMessageClass(proto_bid())
+    messages = [kind(**row).SerializeToString() for row in rows]
+    with JavaLibraries() as java:
+        return {
+            "Avro (Java)": java.avro_cost(json.dumps(AVRO_BID), avro_payloads(rows)),
+            "protobuf (Java)": java.protobuf_cost(proto_bid(), messages),
+        }
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -183,6 +219,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"| {name} | {' | '.join([*cells, *['- | - | -'] * (2 - len(cells))])} |", flush=True)
     for name, call in (("fastavro", by_fastavro), ("protobuf (Google)", by_google)):
         read, write = call(bids(options.records // 4), options.repeats)
+        found[name] = [(read, write)]
+        print(f"| {name}, one by one | {read:.2f} | {write:.2f} | - | - | - | - |", flush=True)
+    for name, (read, write) in by_java(bids(options.records // 4)).items():
         found[name] = [(read, write)]
         print(f"| {name}, one by one | {read:.2f} | {write:.2f} | - | - | - | - |", flush=True)
     if options.report:

@@ -3,7 +3,9 @@
 Each workload runs in a fresh process on a file that holds the input already. The figure is all CPU
 that the process used from its start to the end of its last commit, import of the engine included;
 loading the input is another process's work. `--markdown FILE` writes the table. `--cores` runs each
-workload with one processing thread and with two, and prints what the second one brings.
+workload with one processing thread and with two, and prints what the second one brings. `--formats
+JSON AVRO` runs each with all values, read and written, in these formats, and prints their CPU
+beside the first one's.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ PARTITIONS = 4
 LOAD_BATCH = 100_000
 
 
-def load(path: str, events: int) -> None:
-    """Write bids (round robin), auctions and persons (by key) into a new database file."""
+def load(path: str, events: int, form: str = "JSON") -> None:
+    """Write bids (round robin), auctions and persons (by key) into a new database file, with values
+    in a format."""
     import numpy as np
     import pyarrow as pa
 
@@ -39,10 +42,14 @@ def load(path: str, events: int) -> None:
     from tests.bench import nexmark
 
     with millstream.connect(path) as database:
-        database.execute(BID + AUCTION + PERSON)
+        script = BID + AUCTION + (PERSON if form == "JSON" else "")
+        database.execute(script.replace("'JSON'", f"'{form}'"))
         values, times = nexmark.bids(events)
         loads = [("bid", nexmark.raw(values, None, times), np.arange(len(times)) % PARTITIONS)]
-        for topic, made in (("auction", nexmark.auctions), ("person", nexmark.persons)):
+        keyed = [("auction", nexmark.auctions)]
+        if form == "JSON":
+            keyed.append(("person", nexmark.persons))
+        for topic, made in keyed:
             values, ids, times = made(events)
             keys = nexmark.bigint_keys(ids)
             loads.append((topic, nexmark.raw(values, keys, times), partition_of(keys, PARTITIONS)))
@@ -51,8 +58,48 @@ def load(path: str, events: int) -> None:
                 rows = table.filter(pa.array(chosen == partition))
                 for start in range(0, rows.num_rows, LOAD_BATCH):
                     piece = rows.slice(start, LOAD_BATCH)
+                    if form != "JSON":
+                        piece = in_format(database, topic, piece, form)
                     appended = Appended(topic, partition, piece, piece.num_rows, piece.nbytes)
                     database.engine.writer.append([appended])
+
+
+def in_format(database: Any, topic: str, table: Any, form: str) -> Any:
+    """Records of a topic whose values are JSON, in the format that its stream or table has."""
+    import duckdb
+
+    from millstream.formats.codec import read_payload, write_payload
+    from millstream.formats.payload import Layout, Subject
+    from millstream.model.schema import Role
+
+    source = database.engine.catalog.sources[topic.upper()]
+    columns = tuple(column for column in source.schema.columns if column.role is Role.VALUE)
+    subject = Subject(database.engine.schemas, f"{topic}-value", topic.upper(), is_key=False)
+    layout = Layout(columns, tuple(range(len(columns))), subject=subject)
+    with duckdb.connect() as con:
+        values = table["value"].combine_chunks()
+        found = read_payload(con, values, layout, "JSON")
+        written = write_payload(con, list(found.columns), layout, form, len(table))
+    assert not found.bad and not written.bad
+    return table.set_column(table.column_names.index("value"), "value", written.payload)
+
+
+def formats(names: list[str], events: int, guarantee: str, keep: Path, compared: list[str]) -> None:
+    """Print the CPU of each workload in each format, and how many times that of the first one."""
+    for form in compared:
+        _child("load", str(keep / f"{form}.db"), str(events), form)
+    for name in names:
+        figures = {}
+        for form in compared:
+            copy = keep / f"{name}.db"
+            shutil.copyfile(keep / f"{form}.db", copy)
+            result = json.loads(_child("one", str(copy), name, guarantee, "2"))
+            figures[form] = 1e6 * result["cpu"] / result["records"]
+            for path in keep.glob(f"{name}.db*"):
+                path.unlink()
+        first = figures[compared[0]]
+        cells = (f"{form} {figures[form]:.2f} ({figures[form] / first:.2f})" for form in compared)
+        print(f"{name:4} CPU-s/M: {', '.join(cells)}", flush=True)
 
 
 def measure(path: str, name: str, guarantee: str, threads: int = 2) -> dict[str, Any]:
@@ -179,7 +226,7 @@ def _child(*arguments: str) -> str:
 def main(arguments: list[str]) -> int:
     """Run the command."""
     if arguments[:1] == ["load"]:
-        load(arguments[1], int(arguments[2]))
+        load(arguments[1], int(arguments[2]), *arguments[3:])
         return 0
     if arguments[:1] == ["one"]:
         print(json.dumps(measure(*arguments[1:4], threads=int(arguments[4]))))
@@ -190,11 +237,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--guarantee", default="at_least_once")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--cores", action="store_true")
+    parser.add_argument("--formats", nargs="*")
     options = parser.parse_args(arguments)
     print(f"Python {platform.python_version()}, {options.events} events, {options.guarantee}")
     with tempfile.TemporaryDirectory(prefix="millstream-bench-") as folder:
         if options.cores:
             cores(options.only, options.events, options.guarantee, Path(folder))
+            return 0
+        if options.formats:
+            formats(
+                *(options.only, options.events, options.guarantee, Path(folder)), options.formats
+            )
             return 0
         results = run(options.only, options.events, options.guarantee, Path(folder))
     if options.markdown:

@@ -1,4 +1,5 @@
-"""Install the clients: PyPI's each in a virtual environment, npm's by its lock file. Debian's
+"""Install the clients: PyPI's each in a virtual environment, npm's by its lock file, Maven's beside
+what uses them. Debian's
 browser is for the whole machine, so it is installed only where clients are required."""
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from tests.clients.places import (
     INSTALLED,
     PYTHON_CLIENTS,
     REQUIRED,
+    java_classes,
     missing,
     python_of,
 )
 
-CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "curl", "chromium")
+CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "java", "curl", "chromium")
 
 
 def main() -> int:
@@ -30,6 +32,8 @@ def main() -> int:
             _install_python(client, version)
     if missing("ksqldb-client") and shutil.which("npm"):
         _install_node()
+    if missing("java") and shutil.which("mvn") and shutil.which("javac"):
+        _install_java()
     if missing("chromium") and REQUIRED and shutil.which("apt-get") and os.geteuid() == 0:
         _install_chromium()
     absent = {client: why for client in CLIENTS if (why := missing(client))}
@@ -59,6 +63,16 @@ def _install_node() -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / "node" / name, folder / name)
     _runs(("npm", "ci", "--silent", "--no-audit", "--no-fund"), folder)
+
+
+def _install_java() -> None:
+    folder = java_classes()
+    folder.mkdir(parents=True, exist_ok=True)
+    pom = str(HERE / "java" / "pom.xml")
+    copy = ("mvn", "--quiet", "--batch-mode", "--file", pom, "dependency:copy-dependencies")
+    if _runs((*copy, f"-DoutputDirectory={folder / 'lib'}"), folder):
+        source = str(HERE / "java" / "Interchange.java")
+        _runs(("javac", "-cp", f"{folder / 'lib'}/*", "-d", str(folder), source), folder)
 
 
 def _install_chromium() -> None:

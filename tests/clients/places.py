@@ -32,6 +32,11 @@ def node_modules() -> Path:
     return INSTALLED / "node" / "node_modules"
 
 
+def java_classes() -> Path:
+    """The folder with what uses the libraries from Maven Central, which are in `lib`."""
+    return INSTALLED / "java"
+
+
 def browser() -> str | None:
     """The browser of the tests."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
@@ -47,6 +52,11 @@ def missing(client: str) -> str:
         if not shutil.which("node"):
             return "there is no node"
         return "" if (node_modules() / client).is_dir() else "make clients did not install it"
+    if client == "java":
+        if not shutil.which("java"):
+            return "there is no java"
+        found = (java_classes() / "Interchange.class").exists()
+        return "" if found else "make clients did not install it"
     return "" if (INSTALLED / client / ".installed").exists() else "make clients did not install it"
 
 

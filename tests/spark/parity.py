@@ -79,7 +79,10 @@ def runs(engine: Engine) -> Iterator[tuple[str, Run]]:
         cached = planned.sink.kind is SourceKind.TABLE
         yield (
             planned.sink.topic,
-            Run(topology, splits, widths_of(topology, engine.log), cached),
+            Run(
+                *(topology, splits, widths_of(topology, engine.log), cached),
+                schemas=engine.schemas,
+            ),
         )
 
 

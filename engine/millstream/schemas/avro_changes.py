@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
-from avro.errors import AvroException
+from avro.errors import AvroException, IgnoredLogicalType
 from avro.name import Names
 from avro.schema import Schema, make_avsc_object
 
 from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
+
+# Logical types that nobody knows are the types below them, as Avro's specification says.
+warnings.filterwarnings("ignore", category=IgnoredLogicalType)
 
 
 def avro_changes(reader: ResolvedSchema, writer: ResolvedSchema) -> list[str]:
