@@ -33,7 +33,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -116,6 +116,10 @@ bench-kafka: $(BENCH_VENV)/.kafka  ## Speed on a broker of its own: [W=W1,W3] [P
 	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
 	@$(BENCH_VENV)/bin/python -m tests.bench.kafka.run --events $(RECORDS) --readers '$(READER)' --modes '$(MODES)' \
 		--peers '$(PEERS)' --sources '$(PEERS_FROM)' $(if $(W),--only '$(W)') $(MORE)
+
+bench-avro: $(BENCH_VENV)/.kafka  ## Values in AVRO beside JSON, on a broker and registry of its own: [W=W1,W3] [PEERS=streams,flink] [RECORDS=n]
+	@$(BENCH_VENV)/bin/python -m tests.bench.kafka.avro --events $(RECORDS) --peers '$(PEERS)' --sources '$(PEERS_FROM)' \
+		$(if $(W),--only '$(W)')
 
 .bench-peers/python/.installed:
 	@$(PYTHON) -m venv .bench-peers/python

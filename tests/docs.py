@@ -184,6 +184,10 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
 * A schema that is registered must be compatible with the earlier ones of its subject, by its level
   (NONE, BACKWARD, FORWARD, FULL, and …_TRANSITIVE), which is BACKWARD unless it is set
   ([over HTTP](server.md#the-schema-registry)).
+* The id may be in a header instead (`__key_schema_id`, `__value_schema_id`), as Confluent's
+  serialisers write it with `header_schema_id_serializer`: the global id of the schema behind a 1,
+  or its id behind a 0. Millstream writes ids before payloads, and passes these headers on to no
+  result.
 * A query that finds the id of a schema which the registry does not have, or does not tell, waits
   with the reason in its status and goes on by itself. What it has told is kept: queries with known
   schemas go on while it is down.

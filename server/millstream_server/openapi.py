@@ -52,6 +52,7 @@ _LEVEL = {
 }
 _REFERENCE = _object("name subject version", name=_TEXT, subject=_TEXT, version=_WHOLE)
 _SCHEMA = {
+    "guid": _TEXT,
     "schema": _TEXT,
     "schemaType": {"enum": ["AVRO", "JSON", "PROTOBUF"]},
     "references": _listed(_REFERENCE),
@@ -64,7 +65,7 @@ _OF_REGISTRY: dict[str, Any] = {
     "Number": _WHOLE,
     "Text": {},
     "Schema": _object("schema", **_SCHEMA),
-    "SchemaId": _object("id", id=_WHOLE, version=_WHOLE),
+    "SchemaId": _object("id", id=_WHOLE, version=_WHOLE, guid=_TEXT),
     "Version": _VERSION,
     "Versions": _listed(_VERSION),
     "Places": _listed(_object("subject version", **_PLACE)),

@@ -13,6 +13,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 import millstream
+from millstream.model.schema_text import SchemaText, guid_of
 from millstream.schemas.remote import RemoteRegistry
 from millstream_server.auth.endpoint_needs import REGISTRY_PATHS
 from millstream_server.registry.routes import REGISTRY_ENDPOINTS
@@ -165,14 +166,16 @@ def test_answers_as_they_are_sent(door: RunningServer) -> None:
     http = door.http
     answer = http.post("/subjects/s/versions", json={"schema": '"int"'})
     assert answer.headers["content-type"].startswith("application/vnd.schemaregistry.v1+json")
-    assert answer.json() == {"id": 1, "version": 1}
-    assert http.get("/schemas/ids/1").json() == {"schema": '"int"'}, "AVRO is the default"
+    guid = guid_of(SchemaText("AVRO", '"int"'))
+    told = {"schema": '"int"', "guid": guid}
+    assert answer.json() == {"id": 1, "version": 1, "guid": guid}
+    assert http.get("/schemas/ids/1").json() == told, "AVRO is the default"
+    assert http.get(f"/schemas/guids/{told['guid']}").json() == told
+    assert http.get("/schemas/guids/unknown").status_code == 404
     assert http.get("/schemas/ids/1/schema").text == '"int"'
     assert http.get("/subjects/s/versions/latest/schema").text == '"int"'
     assert http.get("/subjects/s/versions/-1").json()["version"] == 1
-    assert http.get("/schemas").json() == [
-        {"subject": "s", "version": 1, "id": 1, "schema": '"int"'}
-    ]
+    assert http.get("/schemas").json() == [{"subject": "s", "version": 1, "id": 1, **told}]
     verbose = http.post(
         "/compatibility/subjects/s/versions/latest?verbose=true", json={"schema": '"string"'}
     ).json()
@@ -249,8 +252,12 @@ def test_subjects_have_permissions(guard: Guarded) -> None:
     assert call("writer", "POST", "/subjects/open-value/versions", schema).is_success
     assert call("reader", "GET", "/subjects").json() == ["open-value"]
     assert call("admin", "GET", "/subjects").json() == ["open-value", "secret"]
-    assert call("reader", "GET", "/schemas/ids/2").json() == {"schema": '"int"'}
-    assert call("reader", "GET", "/schemas/ids/1").status_code == 404
+    ids = [guid_of(SchemaText("AVRO", text)) for text in ('"string"', '"int"')]
+    told = {"schema": '"int"', "guid": ids[1]}
+    for place in ("ids/2", f"guids/{ids[1]}"):
+        assert call("reader", "GET", f"/schemas/{place}").json() == told
+    for place in ("ids/1", f"guids/{ids[0]}"):
+        assert call("reader", "GET", f"/schemas/{place}").status_code == 404
     denied = [
         ("reader", "GET", "/subjects/secret/versions", None),
         ("reader", "POST", "/subjects/open-value/versions", schema),

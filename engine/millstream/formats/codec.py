@@ -39,6 +39,7 @@ from millstream.formats.payload import (
 from millstream.formats.protobuf import read_protobuf, write_protobuf
 from millstream.formats.registered import subject_of
 from millstream.formats.schema_formats import SCHEMA_FORMATS, write_registered
+from millstream.formats.schema_headers import with_prefixes, without_ids
 from millstream.formats.window_keys import join_window, split_window
 from millstream.model.batch import ARRIVAL, DIFF, HEADERS, MOMENT, PART, ROWTIME
 from millstream.model.errors import StatementError
@@ -146,7 +147,12 @@ def decode(
         if role is Role.KEY and not layout.columns:
             # A source without key columns ignores the keys of its records.
             continue
-        read = read_payload(con, payload, layout, format_.name)
+        given = payload
+        if layout.subject is not None:
+            named = with_prefixes(payload, one_array(raw["headers"]), role, layout.subject.schemas)
+            given, nameless = named
+            log.refuse("DESERIALIZATION", nameless, _SIDES[role])
+        read = read_payload(con, given, layout, format_.name)
         log.refuse("DESERIALIZATION", read.bad, _SIDES[role])
         found |= {c.name: array for c, array in zip(layout.picked, read.columns, strict=True)}
         if role is Role.VALUE and read.absent:
@@ -170,7 +176,7 @@ def decode(
     }
     columns = {out: known[name] if name in known else pseudo[name] for out, name in spec.columns}
     columns |= {PART: partitions, OFFSET: log.offsets, ROWTIME: pa.array(times)}
-    columns |= {DIFF: pa.array(valued.astype(np.int8)), HEADERS: headers}
+    columns |= {DIFF: pa.array(valued.astype(np.int8)), HEADERS: without_ids(headers)}
     if ARRIVAL in raw.column_names:
         columns[MOMENT] = one_array(raw[ARRIVAL])
     table = pa.table(columns)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from dataclasses import dataclass
 from typing import Protocol
 
+_SCHEMAS = uuid.UUID("5c8f3a52-9d0e-4a5e-8c3b-2f7a10d64e91")
 UNNAMED_KIND = "AVRO"
 """The kind of a schema where the API of registries names none."""
 
@@ -27,6 +30,12 @@ class SchemaText:
     references: tuple[Reference, ...] = ()
 
 
+def guid_of(schema: SchemaText) -> str:
+    """The global id of a schema, by which every registry of ours knows it, whatever its id."""
+    references = [[one.name, one.subject, one.version] for one in schema.references]
+    return str(uuid.uuid5(_SCHEMAS, json.dumps([schema.kind, schema.text, references])))
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A schema that a subject has."""
@@ -43,6 +52,9 @@ class Schemas(Protocol):
 
     def by_id(self, schema_id: int) -> SchemaText:
         """The schema with an id; raises UnavailableError if there is none yet."""
+
+    def id_of_guid(self, guid: str) -> int:
+        """The id of the schema with a global id; raises UnavailableError if there is none yet."""
 
     def id_of(self, subject: str, schema: SchemaText) -> int:
         """The id of a schema of a subject, which is registered unless it is. Raises StatementError

@@ -56,6 +56,11 @@ class EmbeddedRegistry:
         with self._lock:
             return self._known.by_id(schema_id)
 
+    def id_of_guid(self, guid: str) -> int:
+        """See `Schemas`."""
+        with self._lock:
+            return self._known.id_of_guid(guid)
+
     def has(self, subject: str | None, schema_id: int | None) -> bool:
         """See `Schemas`."""
         with self._lock:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from millstream.model.errors import UnavailableError
-from millstream.model.schema_text import Reference, Registered, SchemaText
+from millstream.model.schema_text import Reference, Registered, SchemaText, guid_of
 from millstream.schemas import wordings
 from millstream.schemas.compatibility import DEFAULT, Level, normal
 from millstream.schemas.imports import imported_by
@@ -22,6 +22,7 @@ class KnownSchemas:
     back by their numbers; `levels`: of compatibility, by subject."""
 
     texts: dict[int, SchemaText] = field(default_factory=dict)
+    guids: dict[str, int] = field(default_factory=dict)
     ids: dict[SchemaText, int] = field(default_factory=dict)
     subjects: dict[str, list[Registered]] = field(default_factory=dict)
     deleted: dict[str, list[Registered]] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class KnownSchemas:
     def add(self, registered: Registered) -> None:
         """Note a version of a subject."""
         self.texts[registered.id] = registered.schema
+        self.guids[guid_of(registered.schema)] = registered.id
         self.ids.setdefault(registered.schema, registered.id)
         self.erase(registered.subject, registered.version)
         self.subjects.setdefault(registered.subject, []).append(registered)
@@ -71,6 +73,16 @@ class KnownSchemas:
         if found is None:
             raise UnavailableError(
                 f"Schema {schema_id} is not in the registry of this database",
+                hint="Register it, or skip the records that have it.",
+            )
+        return found
+
+    def id_of_guid(self, guid: str) -> int:
+        """See `Schemas`."""
+        found = self.guids.get(guid)
+        if found is None:
+            raise UnavailableError(
+                f"The schema with the global id {guid} is not in the registry of this database",
                 hint="Register it, or skip the records that have it.",
             )
         return found

@@ -6,9 +6,10 @@ threads that process queries hardly do: their query waits instead, and tries aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 import httpx2
@@ -25,6 +26,7 @@ from millstream.schemas.requests import PROCESSING_SECONDS, STATEMENT_SECONDS, R
 Found = TypeVar("Found")
 _NOT_FOUND, _CONFLICT, _INVALID = 404, 409, 422
 _REFUSED = (401, 403)
+_ID_MAX = 2**32 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,8 @@ class RemoteRegistry:
     waits: bool = True
     """Whether callers wait for answers."""
     texts: dict[int, SchemaText] = field(default_factory=dict, repr=False)
+    guids: dict[str, int] = field(default_factory=dict, repr=False)
+    numbers: Iterator[int] = field(default_factory=lambda: count(_ID_MAX, -1), repr=False)
     ids: dict[tuple[str, SchemaText], int] = field(default_factory=dict, repr=False)
     versions: dict[tuple[str, int], SchemaText] = field(default_factory=dict, repr=False)
 
@@ -64,6 +68,25 @@ class RemoteRegistry:
                 f"Schema {schema_id} is not in the registry at {self.url}",
                 hint="Register it, or skip the records that have it.",
             )
+        return known
+
+    def id_of_guid(self, guid: str) -> int:
+        """See `Schemas`. A registry does not tell the id that belongs to a global one, so it gets a
+        number of this process, the last of those that four bytes can have."""
+        known = self.guids.get(guid)
+        if known is None:
+            what = f"the schema with the global id {guid}"
+            ask = partial(self.client.get_schema_by_guid, guid)
+            found = self._asked(what, ("guid", guid), lambda: _text_of(ask()))
+            if found is None:
+                raise UnavailableError(
+                    f"The schema with the global id {guid} is not in the registry at {self.url}",
+                    hint="Register it, or skip the records that have it.",
+                )
+            # Known by its number before any other thread gets that.
+            number = next(self.numbers)
+            self.texts[number] = found
+            known = self.guids.setdefault(guid, number)
         return known
 
     def id_of(self, subject: str, schema: SchemaText) -> int:

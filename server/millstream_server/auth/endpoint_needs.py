@@ -19,6 +19,7 @@ REGISTRY_PATHS = (
     "/compatibility/subjects/{subject}/versions/{version}",
     "/schemas",
     "/schemas/types",
+    "/schemas/guids/{guid}",
     "/schemas/ids/{id}",
     "/schemas/ids/{id}/schema",
     "/schemas/ids/{id}/subjects",

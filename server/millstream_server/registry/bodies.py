@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.model.schema_text import UNNAMED_KIND, Reference, Registered, SchemaText
+from millstream.model.schema_text import (
+    UNNAMED_KIND,
+    Reference,
+    Registered,
+    SchemaText,
+    guid_of,
+)
 from millstream.schemas.records import references_of
 from millstream_server.failures import RefusedError
 from millstream_server.registry.failures import INVALID_SCHEMA
@@ -26,7 +32,8 @@ def schema_of(body: Mapping[str, Any]) -> SchemaText:
 def told(schema: SchemaText, text: str | None = None) -> dict[str, Any]:
     """A schema in a body; `text`: instead of its own. What is the default is left out, as clients
     expect."""
-    found: dict[str, Any] = {"schema": schema.text if text is None else text}
+    shown = schema.text if text is None else text
+    found: dict[str, Any] = {"schema": shown, "guid": guid_of(schema)}
     if schema.kind != UNNAMED_KIND:
         found["schemaType"] = schema.kind
     if schema.references:

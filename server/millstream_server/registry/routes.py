@@ -32,6 +32,7 @@ _TABLE = (
     ("GET", "/schemas", schemas.schemas, "The versions of all subjects", "", "Versions"),
     ("GET", "/schemas/types", schemas.types, "The kinds of schemas", "", "Names"),
     ("GET", _ID, schemas.schema, "A schema", "", "Schema"),
+    ("GET", "/schemas/guids/{guid}", schemas.schema_of_guid, "By its global id", "", "Schema"),
     ("GET", f"{_ID}/schema", schemas.schema_text, "The text of a schema", "", "Text"),
     ("GET", f"{_ID}/subjects", schemas.subjects_of, "The subjects of a schema", "", "Names"),
     ("GET", f"{_ID}/versions", schemas.versions_of, "The versions of a schema", "", "Places"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.model.schema_text import Registered, SchemaText
+from millstream.model.schema_text import Registered, SchemaText, guid_of
 from millstream.schemas.compatibility import KINDS
 from millstream_server.registry.bodies import told, version_told
 from millstream_server.registry.failures import no_schema
@@ -33,6 +33,16 @@ def schema(asked: Asked) -> dict[str, Any]:
     """GET /schemas/ids/{id}."""
     found = _schema(asked)
     return told(found, formatted(asked, found))
+
+
+def schema_of_guid(asked: Asked) -> dict[str, Any]:
+    """GET /schemas/guids/{guid}: by its global id."""
+    guid = asked.path["guid"]
+    for subject in asked.visible(asked.registry.subjects(deleted=True)):
+        for each in asked.registry.versions(subject, deleted=True):
+            if guid_of(each.schema) == guid:
+                return told(each.schema, formatted(asked, each.schema))
+    raise no_schema()
 
 
 def schema_text(asked: Asked) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.model.errors import StatementError
-from millstream.model.schema_text import Registered
+from millstream.model.schema_text import Registered, guid_of
 from millstream.schemas.wordings import INCOMPATIBLE
 from millstream_server.auth.needs import Operation
 from millstream_server.failures import RefusedError
@@ -83,7 +83,7 @@ def register(asked: Asked) -> dict[str, Any]:
     if given is not None and not (isinstance(given, int) and 0 < given <= IDS_MAX):
         raise RefusedError(INVALID_SCHEMA, f"{given} is no id of a schema")
     found = asked.registry.register(asked.subject, schema_of(asked.body), given)
-    return {"id": found.id, "version": found.version}
+    return {"id": found.id, "version": found.version, "guid": guid_of(found.schema)}
 
 
 def delete(asked: Asked) -> list[int]:

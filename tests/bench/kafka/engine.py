@@ -29,10 +29,13 @@ CREATE STREAM offer (id BIGINT KEY, seller BIGINT)
 """
 
 
-def sources(bids: str, partitions: int) -> str:
-    """The statements that name the input."""
-    auction, person = (topic_of(name, partitions) for name in ("auction", "person"))
-    return _SOURCES.format(bid=bids, auction=auction, person=person)
+def sources(bids: str, partitions: int, suffix: str = "", form: str = "JSON") -> str:
+    """The statements that name the input, whose topics end with a suffix."""
+    auction, person = (topic_of(name, partitions) + suffix for name in ("auction", "person"))
+    found = _SOURCES.format(bid=bids, auction=auction, person=person)
+    # There are no persons in other formats.
+    found = found if form == "JSON" else found[: found.index("CREATE STREAM person")]
+    return found.replace("'JSON'", f"'{form}'")
 
 
 def statement(workload: Workload, sink: str) -> str:
@@ -44,7 +47,7 @@ def run(workload: Workload, options: dict[str, str]) -> None:
     """Run it until this process gets SIGTERM."""
     import millstream
 
-    ended = threading.Event()
+    ended, registry = threading.Event(), options.get("registry")
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     properties = {
         "auto.offset.reset": "earliest",
@@ -56,13 +59,15 @@ def run(workload: Workload, options: dict[str, str]) -> None:
     with millstream.connect(
         options["state"],
         kafka=options["servers"],
+        schema_registry={"url": registry} if registry else None,
         service_id=options["service"],
         properties=properties,
     ) as database:
         partitions = int(options["partitions"])
         if options.get("follow") != "1":
             bids = options.get("in") or topic_of("bid", partitions)
-            database.execute(sources(bids, partitions))
+            form = "AVRO" if registry else "JSON"
+            database.execute(sources(bids, partitions, options.get("suffix", ""), form))
             print("START", int(time.time() * 1000), flush=True)
             made = database.execute(statement(workload, options["sink"]))
             query_id = made.query_id  # type: ignore[union-attr]

@@ -164,7 +164,7 @@ def _committed(cluster: Cluster, group: str, wanted: dict[Place, int], process: 
 
 def _inputs(race: Race, cluster: Cluster) -> dict[Place, int]:
     topics = [
-        race.bids if source == "bid" else topic_of(source, race.partitions)
+        race.bids if source == "bid" else topic_of(source, race.partitions) + race.suffix
         for source in race.workload.inputs
     ]
     places = [(topic, part) for topic in topics for part in range(race.partitions)]

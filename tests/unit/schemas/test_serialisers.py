@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -17,9 +18,12 @@ from google.protobuf.message_factory import GetMessageClass
 
 import millstream
 from millstream import Database
-from tests.appending import append
+from millstream.model.schema_text import SchemaText, guid_of
+from millstream.schemas.embedded import EmbeddedRegistry
+from tests.appending import Headers, append
 from tests.conformance.messages import messages_of
 from tests.other_registry import OtherRegistry, served
+from tests.patience import until
 from tests.served import served as millstream_served
 
 AVRO = {
@@ -141,3 +145,62 @@ def test_protobuf(url: str) -> None:
         (sink,) = messages_of(own, ())
         found = ProtobufDeserializer(GetMessageClass(sink), {}, client)(ours, OUT)
         assert (found.N, list(found.TAGS)) == (7, ["x", "y"])
+
+
+IN_HEADERS = {"schema.id.serializer": header_schema_id_serializer}
+MADE_WITH = {
+    "AVRO": lambda client, conf: AvroSerializer(client, json.dumps(AVRO), conf=conf),
+    "JSON_SR": lambda client, conf: JSONSerializer(json.dumps(JSON), client, conf=conf),
+    "PROTOBUF": lambda client, conf: ProtobufSerializer(
+        GetMessageClass(messages_of(PROTO, ())[1]), client, conf
+    ),
+}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("form", MADE_WITH)
+def test_ids_in_headers(form: str, elsewhere: bool) -> None:
+    value: Any = AVRO_VALUE if form == "AVRO" else JSON_VALUE
+    if form == "PROTOBUF":
+        value = GetMessageClass(messages_of(PROTO, ())[1])(**JSON_VALUE)
+    with millstream.connect() as home, millstream_served(home.engine) as door:
+        home.execute("SET 'auto.offset.reset' = 'earliest';")
+        client = SchemaRegistryClient({"url": door.url})
+        headers: Headers = []
+        context = SerializationContext("s", MessageField.VALUE, headers)
+        theirs = MADE_WITH[form](client, IN_HEADERS)(value, context)
+        before = MADE_WITH[form](client, {})(value, IN)
+        assert [name for name, _ in headers] == ["__value_schema_id"]
+        assert before.endswith(theirs) and len(theirs) < len(before)
+        with opened(door.url) as other:
+            db = other if elsewhere else home
+            more = ", VALUE_SCHEMA_FULL_NAME='Order'" if form == "PROTOBUF" else ""
+            db.execute(READ.format(form).replace(f"'{form}'", f"'{form}'{more}"))
+            by_number = [("__value_schema_id", before[:5] + headers[0][1][17:])]
+            given = [headers, [], by_number, headers, [("__value_schema_id", b"?")]]
+            append(db, "s", theirs, before, theirs, None, theirs, headers=given)
+            db.wait()
+            assert rows(db, "SELECT n, tags, lives->town FROM t") == [(7, ["x", "y"], "Bern")] * 3
+            (error,) = rows(
+                db, "SELECT message->deserializationError->errorMessage FROM ksql_processing_log;"
+            )
+            assert "__value_schema_id does not begin as the id of a schema" in error[0]
+
+
+def test_a_record_waits_for_a_global_id() -> None:
+    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+        db.execute(
+            "CREATE STREAM s (n BIGINT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='AVRO');"
+            "CREATE STREAM t AS SELECT * FROM s;"
+        )
+        schema = SchemaText(
+            "AVRO", '{"type":"record","name":"r","fields":[{"name":"n","type":"long"}]}'
+        )
+        guid = guid_of(schema)
+        append(db, "s", b"\x06", headers=[[("__value_schema_id", b"\1" + uuid.UUID(guid).bytes)]])
+        db.engine.driver.wake()
+        until(lambda: any(guid in str(s.error) for s in db.engine.statuses()))
+        schemas = db.engine.schemas
+        assert isinstance(schemas, EmbeddedRegistry)
+        schemas.register("elsewhere", schema)
+        until(lambda: rows(db, "SELECT n FROM t;") == [(3,)])
