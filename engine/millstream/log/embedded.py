@@ -47,6 +47,7 @@ from millstream.log.log import (
 from millstream.log.logfile import InDoubtError, LogFile, Writing
 from millstream.log.membership import SoleMember
 from millstream.log.rounds import in_halves, one_by_one
+from millstream.log.starts import Starts
 from millstream.log.stored import Stored
 from millstream.log.watchers import News, OnNews, Watchers, changed, grown
 from millstream.model.batch import NO_NUMBERED_RECORDS, NO_RECORDS
@@ -64,8 +65,7 @@ class EmbeddedLog:
         self._file = LogFile(path, connection)
         self._contents = Contents(tail_bytes)
         self._lock = threading.RLock()
-        self._truncated: dict[tuple[int, int], int] = {}
-        """Starts of partitions, by the id of the topic, that the next transaction writes."""
+        self._starts = Starts()
         self._watchers = Watchers()
         self._closed = False
         self._record_bytes: dict[TopicPartition, int] = {}
@@ -73,6 +73,7 @@ class EmbeddedLog:
         with self._file.cursor() as cursor:
             tables.prepare(cursor, path)
             self._contents.load(cursor)
+            self._starts.load(cursor)
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
         self._untidy = set(self._contents.topics)
@@ -142,9 +143,9 @@ class EmbeddedLog:
     def _change(self) -> Iterator[Writing]:
         """A transaction of the file, under the lock; see `LogFile.change`."""
         with self._file.change() as (cursor, rows):
-            tables.insert_starts(cursor, self._truncated)
+            self._starts.write(cursor, self._contents.topics.values())
             yield cursor, rows
-        self._truncated.clear()
+        self._starts.written()
 
     # Topics
 
@@ -299,7 +300,7 @@ class EmbeddedLog:
             if start <= stored.starts[partition]:
                 return
             self._contents.truncated(stored, partition, start)
-            self._truncated[stored.id, partition] = start
+            self._starts.moved[stored.id, partition] = start
             self._untidy.add(topic)
 
     # Positions and writers
@@ -352,8 +353,9 @@ class EmbeddedLog:
         self._file.settle()
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
+            self._starts.load(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
-        self._contents.truncate_again(self._truncated)
+        self._contents.truncate_again(self._starts.moved)
         # What was in doubt may turn out to be there.
         topics = frozenset(self._contents.topics)
         self._untidy.update(topics)
@@ -401,7 +403,7 @@ class EmbeddedLog:
                 return
             self._closed = True
             self._watchers = Watchers()
-            if self._truncated:
+            if self._starts.moved:
                 with suppress(MillstreamError), self._change():
                     pass
             self._file.close()

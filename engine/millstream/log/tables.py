@@ -224,6 +224,20 @@ def insert_starts(cursor: duckdb.DuckDBPyConnection, starts: Mapping[tuple[int, 
         cursor.execute(f"INSERT INTO log.starts VALUES {rows}")
 
 
+def replace_starts(
+    cursor: duckdb.DuckDBPyConnection, starts: Mapping[tuple[int, int], int]
+) -> None:
+    """Write the starts of all partitions in place of those that are there."""
+    cursor.execute("DELETE FROM log.starts")
+    insert_starts(cursor, starts)
+
+
+def count_starts(cursor: duckdb.DuckDBPyConnection) -> int:
+    """How many rows tell starts; of one partition the last one counts."""
+    row = _first(cursor.execute("SELECT count(*) FROM log.starts"))
+    return int(row[0]) if row else 0
+
+
 def insert_records(
     cursor: duckdb.DuckDBPyConnection, bound: BoundRows, insertion: Insertion
 ) -> None:

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from millstream.log import starts
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Outcome, Topic
 from millstream.log.logfile import STATE_BLOCK_BYTES, LogFile, in_doubt
@@ -211,6 +212,37 @@ def test_large_records_fill_segments_that_are_dropped_when_truncated(tmp_path: P
     assert [log.end_offset("t", p) for p in (0, 1)] == [36, 9]
     assert log.read("t", 0, 21, 99).count == 15
     assert log.read("t", 1, 6, 99).count == 3
+    log.close()
+
+
+def test_the_rows_of_truncations_do_not_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "SPARE_ROWS", 10)
+    path = tmp_path / "a.log"
+    log = EmbeddedLog.open(path)
+    for name in ("gone", "t"):
+        log.create_topic(Topic(name, 3))
+    writer = log.writer("w")
+    places = [(name, part) for name in ("gone", "t") for part in (0, 1)]
+    writer.append([Appended(name, part, records(100), 100) for name, part in places])
+    rows: list[tuple[int]] = []
+    for number in range(1, 60):
+        log.truncate("t", number % 2, number)
+        if number < 40:
+            log.truncate("gone", 0, number)
+        if number == 40:
+            log.delete_topic("gone")
+        writer.transact("g", [], {("t", 0): number})
+        with log.connection.cursor() as cursor:
+            rows += cursor.execute("SELECT count(*) FROM log.starts").fetchall()
+    assert max(rows)[0] <= 10 + 3
+    # As after a crash: nothing is closed.
+    shutil.copy(path, tmp_path / "b.log")
+    shutil.copy(f"{path}.wal", tmp_path / "b.log.wal")
+    found = EmbeddedLog.open(tmp_path / "b.log")
+    assert [found.start_offset("t", part) for part in range(3)] == [58, 59, 0]
+    found.close()
     log.close()
 
 
