@@ -188,6 +188,10 @@ another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a fo
   serialisers write it with `header_schema_id_serializer`: the global id of the schema behind a 1,
   or its id behind a 0. Millstream writes ids before payloads, and passes these headers on to no
   result.
+* A field of several types is a STRUCT with a member for each, of which a value has one: in AVRO by
+  the names of the types, in JSON_SR by those of Kafka Connect
+  (`io.confluent.connect.json.OneOf.field.0`, …); a `oneof` of PROTOBUF is a column for each. Such
+  structs are read; a sink has them as plain structs.
 * A query that finds the id of a schema which the registry does not have, or does not tell, waits
   with the reason in its status and goes on by itself. What it has told is kept: queries with known
   schemas go on while it is down.

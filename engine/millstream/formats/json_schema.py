@@ -4,6 +4,7 @@ columns."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,7 @@ from millstream.model.types import (
 
 DEPTH_MAX = 100
 _CONNECT = "org.apache.kafka.connect.data."
+_JSON = "io.confluent.connect.json."
 _TITLED: dict[str, SqlType] = {
     f"{_CONNECT}Date": DATE,
     f"{_CONNECT}Time": TIME,
@@ -74,6 +76,17 @@ _WRITTEN: dict[SqlType, dict[str, Any]] = {
         "connect.type": "int64",
     },
 }
+
+
+ALTERNATIVE = f"{_JSON}OneOf.field."
+"""How the members of a struct begin of which a value has one, as the JSON says."""
+_ALTERNATIVES = re.compile(rf"({re.escape(ALTERNATIVE)}|connect_union_field_)\d+", re.IGNORECASE)
+
+
+def is_choice(struct: Struct) -> bool:
+    """Whether the members of a struct are alternatives."""
+    names = [field.name for field in struct.fields]
+    return bool(names) and all(map(_ALTERNATIVES.fullmatch, names))
 
 
 @lru_cache(maxsize=1_000)
@@ -129,9 +142,18 @@ class _Reader:
         return self._plain(given, kind, (*around, ""))
 
     def _alternatives(self, given: Sequence[Any], around: tuple[str, ...]) -> SqlType | None:
-        """The one type besides null. Several are no column: the JSON does not say which it is."""
-        others = [each for each in given if each != {"type": "null"} and not _is_null(each)]
-        return self.read(others[0], around) if len(others) == 1 else None
+        """The one type besides null. Of several, a struct with a member for each, by the names of
+        Kafka Connect."""
+        others = [each for each in given if not _is_null(each)]
+        if len(others) == 1:
+            return self.read(others[0], around)
+        kinds = [self.read(each, around) for each in others]
+        found = [
+            Field(f"{ALTERNATIVE}{number}", kind)
+            for number, kind in enumerate(kinds)
+            if kind is not None
+        ]
+        return Struct(tuple(found)) if found else None
 
     def _referenced(self, name: str, around: tuple[str, ...]) -> SqlType | None:
         if name in around:

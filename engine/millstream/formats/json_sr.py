@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,9 @@ import pyarrow.compute as pc
 
 from millstream.formats.conversion import converted, field_of, place_of
 from millstream.formats.json import read_json
+from millstream.formats.json_choice import chosen
 from millstream.formats.json_rows import parse_json, read_record
-from millstream.formats.json_schema import json_type
+from millstream.formats.json_schema import is_choice, json_type
 from millstream.formats.json_text import write_json
 from millstream.formats.payload import Bytes, Layout, Read, Written, read_one_by_one
 from millstream.formats.registered import framed, prefix_of
@@ -30,9 +32,13 @@ def read_json_sr(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout)
     not asked for."""
     given = framed(payload)
     texts = given.contents()
-    read = read_json(con, texts, layout)
-    if read.bad and any(_has_map(column.type) for column in layout.columns):
-        read = _with_entries(read, texts, layout)
+    kinds = [column.type for column in layout.columns]
+    if any(map(_has_choice, kinds)):
+        read = _read_forms(texts, layout)
+    else:
+        read = read_json(con, texts, layout)
+        if read.bad and any(map(_has_map, kinds)):
+            read = _with_entries(read, texts, layout)
     return replace(read, bad={**read.bad, **given.bad})
 
 
@@ -107,22 +113,31 @@ def _same_but_names(kind: SqlType, wanted: SqlType) -> bool:
 
 
 def _has_map(kind: SqlType) -> bool:
+    return any(isinstance(each, Map) for each in _within(kind))
+
+
+def _has_choice(kind: SqlType) -> bool:
+    return any(isinstance(each, Struct) and is_choice(each) for each in _within(kind))
+
+
+def _within(kind: SqlType) -> Iterator[SqlType]:
+    """A type and those in it."""
+    yield kind
     match kind:
-        case Map():
-            return True
         case Array(element):
-            return _has_map(element)
+            yield from _within(element)
+        case Map(_, member):
+            yield from _within(member)
         case Struct(fields):
-            return any(_has_map(field.type) for field in fields)
-        case _:
-            return False
+            for field in fields:
+                yield from _within(field.type)
 
 
 def _with_entries(read: Read, texts: Bytes, layout: Layout) -> Read:
     """What was read, with the bad records read again as such whose maps are lists of entries, which
     are no JSON of a map."""
     rows = np.array(sorted(read.bad), np.int64)
-    again = _read_entries(texts.take(pa.array(rows)), layout)
+    again = _read_forms(texts.take(pa.array(rows)), layout)
     order = np.arange(len(texts))
     order[rows] = len(texts) + np.arange(len(rows))
     columns = tuple(
@@ -132,8 +147,9 @@ def _with_entries(read: Read, texts: Bytes, layout: Layout) -> Read:
     return Read(columns, {int(rows[row]): why for row, why in again.bad.items()}, read.absent)
 
 
-def _read_entries(texts: Bytes, layout: Layout) -> Read:
-    """Read records whose maps may be lists of their entries, as Kafka Connect writes them."""
+def _read_forms(texts: Bytes, layout: Layout) -> Read:
+    """Read records in the forms that Kafka Connect writes besides: maps as lists of their entries,
+    and of several types the one that the value has."""
 
     def values(payload: bytes) -> list[Any] | None:
         record = parse_json(payload)
@@ -142,31 +158,33 @@ def _read_entries(texts: Bytes, layout: Layout) -> Read:
         if layout.wrapped and isinstance(record, dict):
             kinds = {column.name.upper(): column.type for column in layout.columns}
             record = {
-                name: _without_entries(each, kinds.get(name.upper()))
-                for name, each in record.items()
+                name: _in_form(each, kinds.get(name.upper())) for name, each in record.items()
             }
         elif not layout.wrapped:
-            record = _without_entries(record, layout.columns[0].type)
+            record = _in_form(record, layout.columns[0].type)
         return read_record(record, layout.columns, layout.wrapped)
 
     return read_one_by_one(texts.to_pylist(), layout, values)
 
 
-def _without_entries(value: Any, kind: SqlType | None) -> Any:
-    """The value with its lists of entries as objects."""
+def _in_form(value: Any, kind: SqlType | None) -> Any:
+    """The value with its lists of entries as objects, and values of several types as members of
+    their structs."""
     match kind, value:
+        case _, None:
+            return None
+        case Struct(), _ if is_choice(kind):
+            member = chosen(value, kind)
+            return {member.name: _in_form(value, member.type)}
         case Map(_, member), list() if all(_is_entry(each) for each in value):
-            return {each["key"]: _without_entries(each.get("value"), member) for each in value}
+            return {each["key"]: _in_form(each.get("value"), member) for each in value}
         case Map(_, member), dict():
-            return {key: _without_entries(each, member) for key, each in value.items()}
+            return {key: _in_form(each, member) for key, each in value.items()}
         case Array(element), list():
-            return [_without_entries(each, element) for each in value]
+            return [_in_form(each, element) for each in value]
         case Struct(fields), dict():
             kinds = {field.name.upper(): field.type for field in fields}
-            return {
-                name: _without_entries(each, kinds.get(name.upper()))
-                for name, each in value.items()
-            }
+            return {name: _in_form(each, kinds.get(name.upper())) for name, each in value.items()}
         case _:
             return value
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.formats.json_schema import json_text, json_type
+from millstream.formats.json_schema import ALTERNATIVE, json_text, json_type
 from millstream.formats.registered_rows import ResolvedSchema
 from millstream.formats.schema_error import SchemaError
 from millstream.model.types import BIGINT, BOOLEAN, BYTES, DOUBLE, STRING, Array, Field, Map, Struct
@@ -41,7 +41,11 @@ def test_the_schema_of_columns_is_read_as_them() -> None:
         ({"type": "object", "additionalProperties": {"type": "integer"}}, Map(STRING, BIGINT)),
         ({"type": "array", "connect.type": "map", "items": {"type": "object", "properties": {
             "key": {"type": "string"}, "value": {"type": "number"}}}}, Map(STRING, DOUBLE)),
-        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, None),
+        ({"oneOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}]},
+         Struct((Field(f"{ALTERNATIVE}0", STRING), Field(f"{ALTERNATIVE}1", BIGINT)))),
+        ({"type": ["boolean", "number"]},
+         Struct((Field(f"{ALTERNATIVE}0", BOOLEAN), Field(f"{ALTERNATIVE}1", DOUBLE)))),
+        ({"anyOf": [True, {}]}, None),
         ({"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}},
          Struct((Field("b", STRING),))),
         (True, None),
