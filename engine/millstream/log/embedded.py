@@ -73,7 +73,6 @@ class EmbeddedLog:
         with self._file.cursor() as cursor:
             tables.prepare(cursor, path)
             self._contents.load(cursor)
-            self._starts.load(cursor)
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
         self._untidy = set(self._contents.topics)
@@ -353,7 +352,6 @@ class EmbeddedLog:
         self._file.settle()
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
-            self._starts.load(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
         self._contents.truncate_again(self._starts.moved)
         # What was in doubt may turn out to be there.

@@ -23,16 +23,15 @@ class Starts:
     def __init__(self) -> None:
         self.moved: dict[tuple[int, int], int] = {}
         """By the id of the topic and the partition."""
-        self._rows = 0
+        self._rows: int | None = None
+        """Those of the file; None before they are counted."""
         self._written = 0
-
-    def load(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Count the rows of the file."""
-        self._rows = tables.count_starts(cursor)
 
     def write(self, cursor: duckdb.DuckDBPyConnection, topics: Iterable[Stored]) -> None:
         """Write those that have moved, inside of a transaction; `written` follows its commit.
         `topics`: all of the log, as they are now."""
+        if self._rows is None:
+            self._rows = tables.count_starts(cursor)
         self._written = self._rows + len(self.moved)
         if not self.moved:
             return
