@@ -52,7 +52,8 @@ def source_topic(
         )
     refuse_internal(settings, source.topic, "create")
     replicas = properties.replicas or AS_THE_CLUSTER
-    return Topic(source.topic, properties.partitions, replicas, _config(source))
+    config = _kept(_config(source), properties.retention_ms)
+    return Topic(source.topic, properties.partitions, replicas, config)
 
 
 def sink_topic(planned: Planned, topics: Topics) -> Topic:
@@ -64,12 +65,14 @@ def sink_topic(planned: Planned, topics: Topics) -> Topic:
     topic, like = topics.topic(wanted.name), topics.topic(wanted.like)
     if topic is not None:
         return _checked(topic, wanted.partitions)
-    config = _config(sink)
-    if wanted.retention_ms is not None:
-        config["retention.ms"] = str(wanted.retention_ms)
+    config = _kept(_config(sink), wanted.retention_ms)
     partitions = wanted.partitions or (like.partitions if like else 1)
     replicas = wanted.replicas or (like.replicas if like else AS_THE_CLUSTER)
     return Topic(wanted.name, partitions, replicas, config)
+
+
+def _kept(config: dict[str, str], retention_ms: int | None) -> dict[str, str]:
+    return config if retention_ms is None else {**config, "retention.ms": str(retention_ms)}
 
 
 def missing_topic(topic: Topic, topics: Topics) -> tuple[CreateTopic, ...]:

@@ -46,11 +46,13 @@ from millstream.log.log import (
 )
 from millstream.log.logfile import InDoubtError, LogFile, Writing
 from millstream.log.membership import SoleMember
+from millstream.log.retention import Retention
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.starts import Starts
 from millstream.log.stored import Stored
 from millstream.log.watchers import News, OnNews, Watchers, changed, grown
 from millstream.model.batch import NO_NUMBERED_RECORDS, NO_RECORDS
+from millstream.model.clock import now_ms
 from millstream.model.errors import MillstreamError
 
 CHECKPOINT_BYTES = 64 << 20
@@ -61,23 +63,22 @@ TAIL_BYTES = 32 << 20
 class EmbeddedLog:
     """`Log` of Arrow tables over one DuckDB instance; see `open`."""
 
-    def __init__(self, path: str, connection: duckdb.DuckDBPyConnection, tail_bytes: int) -> None:
-        self._file = LogFile(path, connection)
+    def __init__(self, file: LogFile, tail_bytes: int, clock: Callable[[], int]) -> None:
+        self._file = file
         self._contents = Contents(tail_bytes)
         self._lock = threading.RLock()
         self._starts = Starts()
+        self._retention = Retention(clock)
         self._watchers = Watchers()
         self._closed = False
         self._record_bytes: dict[TopicPartition, int] = {}
         """The average size of the records that were last read from the tables."""
         with self._file.cursor() as cursor:
-            tables.prepare(cursor, path)
+            tables.prepare(cursor, file.path)
             self._contents.load(cursor)
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
-        self._untidy = set(self._contents.topics)
-        """Topics that may have segments without a retained record, which `maintain` drops: only
-        truncating one or opening its next segment can make such a segment."""
+        self._retention.untidy.update(self._contents.topics)
 
     @staticmethod
     def open(
@@ -87,6 +88,7 @@ class EmbeddedLog:
         memory_limit: str | None = None,
         temp_directory: str | None = None,
         tail_bytes: int = TAIL_BYTES,
+        clock: Callable[[], int] = now_ms,
     ) -> EmbeddedLog:
         """Open or create the log at `path`; ":memory:" makes one that lives with this object.
 
@@ -97,7 +99,7 @@ class EmbeddedLog:
         """
         connection = open_file(str(path), threads, memory_limit, temp_directory)
         try:
-            return EmbeddedLog(str(path), connection, tail_bytes)
+            return EmbeddedLog(LogFile(str(path), connection), tail_bytes, clock)
         except duckdb.Error as error:
             connection.close()
             raise opening_error(str(path), error) from error
@@ -300,7 +302,7 @@ class EmbeddedLog:
                 return
             self._contents.truncated(stored, partition, start)
             self._starts.moved[stored.id, partition] = start
-            self._untidy.add(topic)
+            self._retention.untidy.add(topic)
 
     # Positions and writers
 
@@ -356,7 +358,7 @@ class EmbeddedLog:
         self._contents.truncate_again(self._starts.moved)
         # What was in doubt may turn out to be there.
         topics = frozenset(self._contents.topics)
-        self._untidy.update(topics)
+        self._retention.untidy.update(topics)
         self._watchers.call(News(topics, topics))
 
     poll_interval_ms = None
@@ -369,8 +371,8 @@ class EmbeddedLog:
     # Upkeep
 
     def maintain(self) -> bool:
-        """Drop truncated segments; take a checkpoint of the log and its attached state where the
-        write-ahead log is large.
+        """Drop records that are too old or truncated; take a checkpoint of the log and its attached
+        state where the write-ahead log is large.
 
         Call it where no transaction on the log is open (the commit barrier); returns whether a
         checkpoint was taken. Raises nothing: work that cannot be done now is done the next time.
@@ -378,21 +380,18 @@ class EmbeddedLog:
         with self._lock:
             if self._closed:
                 return False
-            with suppress(MillstreamError):
-                self._drop_dead_segments()
+            with suppress(MillstreamError, duckdb.Error):
+                self._tidy()
             due = self._file.wal_bytes() >= CHECKPOINT_BYTES
             return due and self._file.checkpoint(CHECKPOINT_BYTES)
 
-    def _drop_dead_segments(self) -> None:
-        for name in tuple(self._untidy):
-            stored = self._contents.topics.get(name)
-            dead = stored.dead_segments() if stored else ()
-            if stored and dead:
-                with self._change() as (cursor, _):
-                    for segment in dead:
-                        tables.drop_segment(cursor, stored, segment)
-                self._contents.topics[name] = replace(stored, segments=stored.segments[len(dead) :])
-            self._untidy.discard(name)
+    def _tidy(self) -> None:
+        """Drop what is not kept any longer."""
+        with self._file.cursor() as cursor:
+            gone = self._retention.starts(cursor, self._contents)
+        for topic, partition, start in gone:
+            self.truncate(topic, partition, start)
+        self._retention.drop_dead(self._contents, self._change)
 
     def close(self) -> None:
         """See `Log`. The state attached to the instance is closed with it."""
@@ -468,11 +467,11 @@ class EmbeddedLog:
             if insertions:
                 self._arrivals = Arrivals(following, begun=True)
             self._contents.publish(insertions)
-            self._untidy.update(
+            self._retention.untidy.update(
                 insertion.after.topic.name for insertion in insertions if insertion.opened
             )
             self._contents.move(moves)
-            if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
+            if self._retention.due or self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
                 # `maintain` was not called, or it found a transaction open.
                 self.maintain()
         if insertions:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import NUMBERED_SCHEMA, RAW_SCHEMA
@@ -18,6 +19,10 @@ from millstream.model.batch import NUMBERED_SCHEMA, RAW_SCHEMA
 SEGMENT_BYTES = 256 << 20
 LARGE_SEGMENT_BYTES = 32 << 20
 LARGE_SEGMENT_RECORDS = 32_768
+SEGMENT_MS = 7 * 86_400_000
+"""The most that the records of a segment are apart where there is a retention time, as in Kafka."""
+SEGMENTS = 4
+"""The segments in which a partition is that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Segment:
     records: int = 0
     bytes: int = 0
     headers: bool = False
+    since: int | None = None
+    """The time in ms of its first record; None: it has none, or that is not known."""
 
     def full(self) -> bool:
         """Whether the next append opens a new segment.
@@ -98,11 +105,33 @@ class Insertion:
     """(partition, first offset, records) for readers that follow the end of the log."""
 
 
+def ages(topic: Topic) -> int | None:
+    """How many ms the records of a segment may be apart; None if that does not matter."""
+    kept, own = topic.config.get("retention.ms", ""), topic.config.get("segment.ms", "")
+    if not kept.isdecimal():
+        return None
+    return int(own) if own.isdecimal() else min(SEGMENT_MS, max(1, int(kept) // SEGMENTS))
+
+
+def _aged(stored: Stored, newest: int | None) -> bool:
+    """Whether a segment is closed because of its age."""
+    apart, since = ages(stored.topic), stored.segments[-1].since
+    if apart is None or since is None or newest is None:
+        return False
+    return newest - since >= apart
+
+
+def _newest(appended: Sequence[Appended[pa.Table]]) -> int | None:
+    times = [pc.max(append.batch["timestamp"]).as_py() for append in appended]
+    return max((time for time in times if time is not None), default=None)
+
+
 def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> Insertion:
     """Assign offsets to the records of all appends to one topic and lay them out as rows."""
     segment = stored.segments[-1]
+    newest = _newest(appended) if ages(stored.topic) is not None else None
     headers = any(append.batch["headers"].null_count < append.batch.num_rows for append in appended)
-    opened = segment.full() or (headers and not segment.headers)
+    opened = segment.full() or (headers and not segment.headers) or _aged(stored, newest)
     if opened:
         segment = Segment(segment.number + 1, stored.ends, headers=headers)
     ends = list(stored.ends)
@@ -122,6 +151,7 @@ def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> In
         segment,
         records=segment.records + rows.num_rows,
         bytes=segment.bytes + rows.nbytes,
+        since=newest if segment.since is None else segment.since,
     )
     kept = stored.segments if opened else stored.segments[:-1]
     after = replace(stored, segments=(*kept, grown), ends=tuple(ends))

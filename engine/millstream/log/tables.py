@@ -8,7 +8,7 @@ all methods on each column costs time too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -24,6 +24,8 @@ from millstream.model.errors import CorruptionError, UnavailableError
 VERSION = 2
 """1: records have no arrival numbers. Its topics stay so."""
 _TYPICAL_RECORD_BYTES = 200
+_RECORD_BYTES = 20
+"""Of a record besides its key and value."""
 _CREATE = """
 CREATE SCHEMA log;
 CREATE TABLE log.about (version INTEGER, next_topic INTEGER, openings BIGINT);
@@ -129,10 +131,10 @@ def _measure_last(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> Stored:
     last = stored.segments[-1]
     relation = stored.relation(last)
     rows = cursor.execute(
-        f"SELECT part, max(off) + 1, count(*) FROM {relation} GROUP BY part"
+        f"SELECT part, max(off) + 1, count(*), min(ts) FROM {relation} GROUP BY part"
     ).fetchall()
     ends, records = list(last.first), 0
-    for part, end, count in rows:
+    for part, end, count, _ in rows:
         if end - last.first[part] != count:
             raise CorruptionError(
                 f"Topic '{stored.topic.name}', partition {part}: {count} records where the "
@@ -144,7 +146,8 @@ def _measure_last(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> Stored:
     if records <= LARGE_SEGMENT_RECORDS:
         row = _first(cursor.execute(f"SELECT sum(octet_length(value)) FROM {relation}"))
         size += int(row[0] or 0) if row else 0
-    measured = Segment(last.number, last.first, records, size, last.headers)
+    since = min((row[3] for row in rows), default=None)
+    measured = Segment(last.number, last.first, records, size, last.headers, since)
     return Stored(
         stored.id, stored.topic, (*stored.segments[:-1], measured), stored.starts, tuple(ends)
     )
@@ -236,6 +239,25 @@ def count_starts(cursor: duckdb.DuckDBPyConnection) -> int:
     """How many rows tell starts; of one partition the last one counts."""
     row = _first(cursor.execute("SELECT count(*) FROM log.starts"))
     return int(row[0]) if row else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a segment has of a partition: the newest time in ms, and the bytes."""
+
+    newest: int
+    bytes: int
+
+
+def measure(
+    cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment
+) -> dict[int, Measured]:
+    """What a segment has, by partition."""
+    rows = cursor.execute(
+        "SELECT part, max(ts), sum(octet_length(value)) + sum(octet_length(key))"
+        f" + {_RECORD_BYTES} * count(*) FROM {stored.relation(segment)} GROUP BY part"
+    ).fetchall()
+    return {part: Measured(int(newest), int(size or 0)) for part, newest, size in rows}
 
 
 def insert_records(

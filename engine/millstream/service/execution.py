@@ -66,7 +66,9 @@ def open_engine(
     """Open a file, which is created if it is missing, or ":memory:", with the queries that it
     holds. `functions`: the users' functions that these queries call."""
     catalogue = with_functions(builtin_catalogue(), functions)
-    log = EmbeddedLog.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
+    log = EmbeddedLog.open(
+        path, threads=settings.threads, memory_limit=settings.memory_limit, clock=clock
+    )
     try:
         identity = database_id(log, settings.command_topic)
         store, problem = open_state(log, path, identity)
