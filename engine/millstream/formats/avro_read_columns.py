@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from millstream.formats.avro_schema import (
     AvroField,
@@ -30,16 +28,14 @@ from millstream.formats.avro_schema import (
     parse_avro,
 )
 from millstream.formats.avro_types import branch_name, sql_type_of
-from millstream.formats.conversion import place_of
 from millstream.formats.library import compiled_formats
-from millstream.formats.payload import Bytes
 from millstream.formats.registered import PREFIX
 from millstream.formats.registered_rows import Columns, ReadColumns, ResolvedSchema
 from millstream.formats.wire_columns import (
     Finish,
     UnsupportedError,
-    WireColumns,
-    arrays_of,
+    column_reader,
+    columns_of_fields,
     ignored_column,
     list_column,
     map_column,
@@ -132,23 +128,11 @@ def _reader(
     nodes = np.array(tree.nodes, np.int32)
     kinds = [arrow_type(columns[index][1]) for index in wanted]
 
-    def read(payload: Bytes) -> tuple[list[pa.Array], npt.NDArray[np.int64]] | None:
-        _, offsets, content = payload.buffers()
-        odd = np.zeros(len(payload), np.uint8)
-        if content is None:
-            content = pa.py_buffer(b"\0")
-        handle = library.ms_avro_read(
-            content.address,
-            offsets.address + 4 * payload.offset,
-            *(len(payload), PREFIX),
-            *(nodes.ctypes.data, len(nodes), odd.ctypes.data),
-        )
-        if not handle:
-            return None
-        found = arrays_of(WireColumns(library, handle), finish, kinds, len(payload))
-        return found, np.flatnonzero(odd)
+    def call(data: int, offsets: int, rows: int, odd: int) -> int:
+        at, count = nodes.ctypes.data, len(nodes)
+        return int(library.ms_avro_read(data, offsets, rows, PREFIX, at, count, odd) or 0)
 
-    return read
+    return column_reader(library, call, finish, kinds)
 
 
 def _columns(
@@ -173,12 +157,8 @@ def _fields(
     """Add the nodes of fields in their order; what makes each column, in its order; None for one
     that there is not."""
     names = [each.name for each in fields if sql_type_of(each.type) is not None]
-    sources: dict[str, int] = {}
+    sources = columns_of_fields(names, columns)
     found: list[Finish | None] = [None] * len(columns)
-    for index, (name, _) in enumerate(columns):
-        place = place_of(name, names)
-        if place is not None and sources.setdefault(names[place], index) != index:
-            raise UnsupportedError
     for each in fields:
         index_of = sources.get(each.name)
         if index_of is None:

@@ -7,11 +7,9 @@ that the schema cannot have are left to `avro_write`, which says why.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,9 +34,9 @@ from millstream.formats.wire_columns import UnsupportedError
 from millstream.formats.wire_sources import (
     Fill,
     SourceTree,
+    column_writer,
     list_source,
     map_source,
-    payloads_of,
     record_source,
 )
 from millstream.formats.zigzag import put_long
@@ -104,16 +102,7 @@ def _writer(
             fill = [(0, one)]
     except UnsupportedError:
         return None
-
-    def write(
-        arrays: Sequence[pa.Array], prefix: bytes
-    ) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
-        tree = SourceTree()
-        for place, add in fill:
-            add(tree, arrays[place])
-        return payloads_of(library, library.ms_avro_write, tree, len(arrays[0]), prefix)
-
-    return write
+    return column_writer(library, library.ms_avro_write, fill)
 
 
 def _fields(record: Record, columns: Columns) -> list[tuple[int, Fill]]:

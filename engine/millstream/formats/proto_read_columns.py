@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.formats.conversion import place_of
 from millstream.formats.library import compiled_formats
-from millstream.formats.payload import Bytes
 from millstream.formats.proto_types import (
     SCALARS,
     Enumerated,
@@ -35,8 +32,8 @@ from millstream.formats.registered_rows import Columns, ReadColumns
 from millstream.formats.wire_columns import (
     Finish,
     UnsupportedError,
-    WireColumns,
-    arrays_of,
+    column_reader,
+    columns_of_fields,
     ignored_column,
     list_column,
     map_column,
@@ -160,24 +157,12 @@ def _reader(
     fields = np.array([*tree.fields, (0, 0)], np.int32)
     kinds = [arrow_type(columns[index][1]) for index in wanted]
 
-    def read(payload: Bytes) -> tuple[list[pa.Array], npt.NDArray[np.int64]] | None:
-        _, offsets, content = payload.buffers()
-        odd = np.zeros(len(payload), np.uint8)
-        if content is None:
-            content = pa.py_buffer(b"\0")
-        handle = library.ms_proto_read(
-            content.address,
-            offsets.address + 4 * payload.offset,
-            *(len(payload), skip, lead, len(lead)),
-            *(nodes.ctypes.data, len(nodes), fields.ctypes.data, len(tree.fields)),
-            odd.ctypes.data,
-        )
-        if not handle:
-            return None
-        arrays = arrays_of(WireColumns(library, handle), finish, kinds, len(payload))
-        return arrays, np.flatnonzero(odd)
+    def call(data: int, offsets: int, rows: int, odd: int) -> int:
+        given = data, offsets, rows, skip, lead, len(lead)
+        message_nodes = nodes.ctypes.data, len(nodes), fields.ctypes.data, len(tree.fields)
+        return int(library.ms_proto_read(*given, *message_nodes, odd) or 0)
 
-    return read
+    return column_reader(library, call, finish, kinds)
 
 
 def _message(
@@ -189,7 +174,7 @@ def _message(
     known = [each for each in message.fields if sql_type_of(each.type, each.label) is not None]
     # One that no column can have is still an alternative to others.
     fields = [each for each in message.fields if each in known or each.choice]
-    columns_of = _columns_of(known, columns)
+    columns_of = columns_of_fields([each.name for each in known], columns)
     choices = list(dict.fromkeys(each.choice for each in fields if each.choice))
     if len({each.number for each in fields}) < len(fields) or len(choices) > _CHOICES_MAX:
         raise UnsupportedError
@@ -209,16 +194,6 @@ def _message(
     tree.fields += sorted(numbered)
     tree.end(place)
     return place, found
-
-
-def _columns_of(fields: Sequence[ProtoField], columns: Columns) -> dict[str, int]:
-    """The places of columns by the fields that they have."""
-    names, found = [each.name for each in fields], dict[str, int]()
-    for index, (name, _) in enumerate(columns):
-        place = place_of(name, names)
-        if place is not None and found.setdefault(names[place], index) != index:
-            raise UnsupportedError
-    return found
 
 
 def _field(

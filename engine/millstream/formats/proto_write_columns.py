@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,9 +34,9 @@ from millstream.formats.wire_columns import UnsupportedError
 from millstream.formats.wire_sources import (
     Fill,
     SourceTree,
+    column_writer,
     list_source,
     map_source,
-    payloads_of,
     record_source,
 )
 from millstream.model.physical import MAX_DECIMAL_PRECISION
@@ -106,17 +105,7 @@ def _writer(
         members = _members(message, columns)
     except UnsupportedError:
         return None
-
-    def write(
-        arrays: Sequence[pa.Array], prefix: bytes
-    ) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
-        tree = SourceTree()
-        for place, add in members:
-            add(tree, arrays[place])
-        rows = len(arrays[0])
-        return payloads_of(library, library.ms_proto_write, tree, rows, prefix + before)
-
-    return write
+    return column_writer(library, library.ms_proto_write, members, before)
 
 
 def _members(message: Message, columns: Columns) -> list[tuple[int, Fill]]:

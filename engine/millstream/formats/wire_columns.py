@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.formats.conversion import place_of
+from millstream.formats.payload import Bytes
+from millstream.formats.registered_rows import Columns, ReadColumns
 from millstream.model.physical import arrow_type
 from millstream.model.types import BOOLEAN, BYTES, STRING, Map, SqlType
 
@@ -47,6 +51,17 @@ class WireColumns:
 
 Finish: TypeAlias = Callable[[WireColumns], pa.Array]
 """Makes a column of what was read."""
+
+
+def columns_of_fields(names: Sequence[str], columns: Columns) -> dict[str, int]:
+    """The places of columns, by the names of the fields that they have. Raises UnsupportedError if
+    two columns have the same one."""
+    found: dict[str, int] = {}
+    for index, (name, _) in enumerate(columns):
+        place = place_of(name, names)
+        if place is not None and found.setdefault(names[place], index) != index:
+            raise UnsupportedError
+    return found
 
 
 def plain_column(node: int, wanted: SqlType | None) -> Finish:
@@ -134,14 +149,37 @@ def ignored_column(node: int) -> Finish:
     return make
 
 
-def arrays_of(
-    read: WireColumns, finish: Sequence[Finish | None], kinds: Sequence[pa.DataType], rows: int
-) -> list[pa.Array]:
-    """The wanted columns, which it closes; None: one that is always NULL."""
-    try:
-        return [
-            pa.nulls(rows, kind) if make is None else make(read)
-            for make, kind in zip(finish, kinds, strict=True)
-        ]
-    finally:
-        read.close()
+Call: TypeAlias = Callable[[int, int, int, int], int]
+"""Reads so many payloads in compiled code: the addresses of their bytes and of their offsets, how
+many they are, and the address of the marks of rows that are left over. 0 if there is not enough
+memory, else a handle for `WireColumns`."""
+
+
+def column_reader(
+    library: ctypes.CDLL,
+    call: Call,
+    finish: Sequence[Finish | None],
+    kinds: Sequence[pa.DataType],
+) -> ReadColumns:
+    """Reads payloads into columns of these types; None: one that is always NULL."""
+
+    def read(payload: Bytes) -> tuple[list[pa.Array], npt.NDArray[np.int64]] | None:
+        _, offsets, content = payload.buffers()
+        rows, odd = len(payload), np.zeros(len(payload), np.uint8)
+        if content is None:
+            content = pa.py_buffer(b"\0")
+        at = offsets.address + 4 * payload.offset
+        handle = call(content.address, at, rows, odd.ctypes.data)
+        if not handle:
+            return None
+        found = WireColumns(library, handle)
+        try:
+            arrays = [
+                pa.nulls(rows, kind) if make is None else make(found)
+                for make, kind in zip(finish, kinds, strict=True)
+            ]
+        finally:
+            found.close()
+        return arrays, np.flatnonzero(odd)
+
+    return read

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from millstream.formats.library import Source
+from millstream.formats.registered_rows import WriteColumns
 
 
 @dataclass(slots=True)
@@ -129,7 +130,24 @@ def record_source(kind: int, members: Sequence[tuple[int, Fill]], before: bytes 
     return add
 
 
-def payloads_of(
+def column_writer(
+    library: ctypes.CDLL, write: Any, members: Sequence[tuple[int, Fill]], before: bytes = b""
+) -> WriteColumns:
+    """Writes columns by a function of compiled code, each payload with `before` behind its prefix.
+    `members`: the place of each column, and what adds it."""
+
+    def write_columns(
+        arrays: Sequence[pa.Array], prefix: bytes
+    ) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
+        tree = SourceTree()
+        for place, add in members:
+            add(tree, arrays[place])
+        return _payloads(library, write, tree, len(arrays[0]), prefix + before)
+
+    return write_columns
+
+
+def _payloads(
     library: ctypes.CDLL, write: Any, tree: SourceTree, rows: int, prefix: bytes
 ) -> tuple[pa.Array, npt.NDArray[np.int64]] | None:
     """What a function of compiled code writes, and the rows that are left over; None if there is

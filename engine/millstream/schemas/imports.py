@@ -11,9 +11,9 @@ def imported_by(
     schema: SchemaText, version_of: Callable[[Reference], SchemaText]
 ) -> dict[str, str]:
     """The texts of all that a schema imports, by their names; each behind those that it imports
-    itself. `version_of` finds one, and is asked for each once: schemas that import the one before
-    them twice would otherwise be asked for twice as often at each step. Of schemas that import
-    themselves, which a registry elsewhere may have, each is told once."""
+    itself. `version_of` finds one. It is called once for each reference: a chain of schemas that
+    import the one before them twice would otherwise take 2^n calls. Cycles, which a registry
+    elsewhere may contain, end there too."""
     found: dict[str, str] = {}
     seen: set[Reference] = set()
     # What is left to do: a reference to look at, or, once its own are done, its text to note.
