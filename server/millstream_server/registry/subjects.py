@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.model.errors import StatementError
 from millstream.model.schema_text import Registered, guid_of
-from millstream.schemas.wordings import INCOMPATIBLE
 from millstream_server.auth.needs import Operation
 from millstream_server.failures import RefusedError
 from millstream_server.registry.bodies import schema_of, version_told
@@ -133,12 +131,7 @@ def compatible(asked: Asked) -> dict[str, Any]:
     earlier = None
     if "version" in asked.path:
         earlier = [asked.version()]
-    try:
-        reasons = asked.registry.refused(asked.subject, given, earlier)
-    except StatementError as error:
-        if error.code != INCOMPATIBLE:
-            raise
-        reasons = [str(error)]
+    reasons = asked.registry.refused(asked.subject, given, earlier)
     found: dict[str, Any] = {"is_compatible": not reasons}
     return {**found, "messages": reasons} if asked.flag("verbose") else found
 
