@@ -218,8 +218,9 @@ class Caller:
                 self.awake = True
                 return False
             self._check(place, found[place])
-        self.awake = any(read.count or read.next_offset > self.positions[p]
-                         for p, read in found.items())  # fmt: skip
+        # It may have been told of something meanwhile.
+        self.awake |= any(read.count or read.next_offset > self.positions[p]
+                          for p, read in found.items())  # fmt: skip
         if self.together and any(read.awaited for read in found.values()):
             return False
         self._consume(found, held)

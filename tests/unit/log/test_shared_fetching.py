@@ -82,21 +82,29 @@ def play(seed: int, patch: pytest.MonkeyPatch) -> None:
                 stalled |= disturb(world)
         # Each partition has filled its share when fewer had one, and one fetch more.
         assert world.held() <= world.room * 2 + len(PLACES) * CHUNK * 2 * RECORD
-    drain(world, stalled=stalled)
+    if not stalled:
+        # None of them needs the others, but to notice that a consumer has stalled.
+        drain(world, draw.sample(world.callers, draw.randint(0, len(world.callers))))
+    else:
+        # A reader of one partition cannot know of what other processes have written.
+        for place in PLACES:
+            world.append(place, 1, own=True)
+    drain(world, world.callers, stalled=stalled)
+    settle(world)
 
 
-def drain(world: World, *, stalled: bool = False) -> None:
-    """Read the rest: those alone that have been told of something, or have found something."""
+def drain(world: World, callers: Sequence[Caller], *, stalled: bool = False) -> None:
+    """These callers read the rest, each when it has been told of something, or has found
+    something. The others do nothing."""
     for _ in range(ROUNDS):
         world.now += 0.05
         world.step()
-        for caller in world.callers:
+        for caller in callers:
             if caller.awake or stalled:
                 caller.round(6)
-        if all(caller.done for caller in world.callers):
-            break
-    assert all(caller.done for caller in world.callers), "a reader is held up"
-    settle(world)
+        if all(caller.done for caller in callers):
+            return
+    raise AssertionError("a reader is held up")
 
 
 def settle(world: World) -> None:
@@ -274,6 +282,19 @@ def test_readers_that_take_turns_are_not_slow(world: World) -> None:
                 world.now += fetched_partitions.SLOW_SECONDS / 200
     assert min(caller.consumed for caller in callers) == 1000
     assert len(world.clients) == 1
+
+
+def test_a_paused_partition_whose_share_has_grown_is_read_on(world: World) -> None:
+    """When the other partition is at its end, the slow reader holds more than half of the share,
+    but less than all of it."""
+    world.append(FIRST, 1000)
+    world.append(SECOND, 30)
+    slow, fast = world.caller({FIRST: 0}), world.caller({FIRST: 0, SECOND: 0})
+    while world.main._partitions._paused != {FIRST}:
+        for caller in (slow, fast):
+            caller.round(0)
+        world.step()
+    until_read(world, fast)
 
 
 def test_a_late_reader_catches_up_and_joins(world: World) -> None:

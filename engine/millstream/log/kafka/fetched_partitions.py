@@ -223,11 +223,12 @@ class FetchedPartitions:
             if not buffer.cursors:
                 continue
             read.add(place)
-            if buffer.bytes >= share:
-                self._detach_slow(buffer, share, now)
-            if buffer.bytes >= share:
+            limit = share // 2 if place in self._paused else share
+            if buffer.bytes >= limit:
+                self._detach_slow(buffer, share // 2, now)
+            if buffer.bytes >= limit:
                 full.add(place)
-            elif buffer.bytes < share // 2:
+            else:
                 low.add(place)
         self.full = self._unchecked = bool(full)
         if full and full == read:
@@ -240,9 +241,10 @@ class FetchedPartitions:
             self.buffers[place].end = None
         return Pausing(frozenset(pause), frozenset(resume))
 
-    def _detach_slow(self, buffer: PartitionBuffer, share: int, now: float) -> None:
-        """Detach the cursors that are furthest behind if another one waits for more: their readers
-        go on elsewhere. One that is only reserved is detached at once."""
+    def _detach_slow(self, buffer: PartitionBuffer, least: int, now: float) -> None:
+        """Detach the cursors that are furthest behind if another one waits for more, until there
+        are less than `least` bytes: their readers go on elsewhere. One that is only reserved is
+        detached at once."""
         here = [cursor.rows for cursor in buffer.cursors if not cursor.reserved]
         if max(here, default=-1) < buffer.rows:
             buffer.starved_since = None
@@ -251,7 +253,7 @@ class FetchedPartitions:
             buffer.starved_since = now
         slow = now >= buffer.starved_since + SLOW_SECONDS
         for cursor in sorted(buffer.cursors, key=lambda cursor: cursor.rows):
-            if buffer.bytes < share // 2 or not (slow or cursor.reserved):
+            if buffer.bytes < least or not (slow or cursor.reserved):
                 return
             buffer.close(cursor)
 
