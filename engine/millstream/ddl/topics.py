@@ -87,7 +87,10 @@ def _checked(topic: Topic, partitions: int | None) -> Topic:
 
 
 def _config(source: Source) -> dict[str, str]:
-    return {"cleanup.policy": "compact" if source.kind is SourceKind.TABLE else "delete"}
+    if source.kind is SourceKind.STREAM:
+        return {"cleanup.policy": "delete"}
+    # Windows end: nobody writes a newer record, or a tombstone, for the keys of old ones.
+    return {"cleanup.policy": "compact" if source.window is None else "compact,delete"}
 
 
 def created_topic(statement: s.Statement, settings: Mapping[str, str]) -> str | None:

@@ -88,6 +88,14 @@ class Contents:
                 for partition, first, records in insertion.placed:
                     self.tail.add((name, partition), first, records)
 
+    def read_by_all(self) -> dict[TopicPartition, int]:
+        """Up to which offset each partition was read by all groups that read it."""
+        read: dict[TopicPartition, int] = {}
+        for positions in self.positions.values():
+            for at, position in positions.items():
+                read[at] = min(read.get(at, position), position)
+        return read
+
     def move(self, moves: Mapping[str, Mapping[TopicPartition, int]]) -> None:
         """Note that positions of groups have moved."""
         for group, positions in moves.items():

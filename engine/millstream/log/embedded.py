@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -22,12 +20,13 @@ from millstream.log.arrival import Arrivals, after_openings, with_arrivals
 from millstream.log.checks import (
     check_epoch,
     check_new_topic,
-    check_offset,
     check_partition,
     closed,
 )
+from millstream.log.compaction import Compaction
 from millstream.log.contents import Contents
-from millstream.log.duckfile import STATE, is_shared, open_file, opening_error, reading_error
+from millstream.log.duckfile import STATE, is_shared, open_file, opening_error
+from millstream.log.embedded_reads import EmbeddedReads
 from millstream.log.embedded_writer import EmbeddedWriter, Part
 from millstream.log.log import (
     Appended,
@@ -50,35 +49,39 @@ from millstream.log.retention import Retention
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.starts import Starts
 from millstream.log.stored import Stored
+from millstream.log.upkeep import Upkeep
 from millstream.log.watchers import News, OnNews, Watchers, changed, grown
-from millstream.model.batch import NO_NUMBERED_RECORDS, NO_RECORDS
 from millstream.model.clock import now_ms
 from millstream.model.errors import MillstreamError
 
-CHECKPOINT_BYTES = 64 << 20
-"""Size of the write-ahead log at which `maintain` takes a checkpoint."""
 TAIL_BYTES = 32 << 20
 
 
 class EmbeddedLog:
     """`Log` of Arrow tables over one DuckDB instance; see `open`."""
 
-    def __init__(self, file: LogFile, tail_bytes: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, file: LogFile, tail_bytes: int, clock: Callable[[], int], *, compacting: bool
+    ) -> None:
         self._file = file
         self._contents = Contents(tail_bytes)
         self._lock = threading.RLock()
         self._starts = Starts()
-        self._retention = Retention(clock)
         self._watchers = Watchers()
         self._closed = False
-        self._record_bytes: dict[TopicPartition, int] = {}
-        """The average size of the records that were last read from the tables."""
+        self._reads = EmbeddedReads(file, self._contents, self._stored)
         with self._file.cursor() as cursor:
             tables.prepare(cursor, file.path)
             self._contents.load(cursor)
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
+            unknown = tables.unknown_tables(cursor, self._contents.topics.values())
+        self._compaction = Compaction(file, self._contents, self._lock, self._change, clock)
+        self._compaction.begin(unknown)
+        self._retention = Retention(clock, self._change)
         self._retention.untidy.update(self._contents.topics)
+        background = self._compaction if compacting else None
+        self._upkeep = Upkeep(file, self._contents, self._retention, background, self.truncate)
 
     @staticmethod
     def open(
@@ -89,17 +92,20 @@ class EmbeddedLog:
         temp_directory: str | None = None,
         tail_bytes: int = TAIL_BYTES,
         clock: Callable[[], int] = now_ms,
+        compacting: bool = True,
     ) -> EmbeddedLog:
         """Open or create the log at `path`; ":memory:" makes one that lives with this object.
 
         `threads` and `memory_limit` ("2GB") are those of the DuckDB instance, which the state
-        shares; `tail_bytes` bounds the newest records kept in memory for readers at its end. Raises
+        shares; `tail_bytes` bounds the newest records kept in memory for readers at its end.
+        `compacting`: whether this is done in the background, and not only by `compact`. Raises
         UnavailableError (E-LOG-LOCKED) while another process has the file open, ConflictError
         (E-LOG-OPEN) when this one has, CorruptionError for a file that is not a log.
         """
         connection = open_file(str(path), threads, memory_limit, temp_directory)
         try:
-            return EmbeddedLog(LogFile(str(path), connection), tail_bytes, clock)
+            file = LogFile(str(path), connection)
+            return EmbeddedLog(file, tail_bytes, clock, compacting=compacting)
         except duckdb.Error as error:
             connection.close()
             raise opening_error(str(path), error) from error
@@ -173,8 +179,7 @@ class EmbeddedLog:
             with self._change() as (cursor, _):
                 tables.drop_topic(cursor, stored)
             self._contents.forget_topic(name)
-            for partition in range(stored.topic.partitions):
-                self._record_bytes.pop((name, partition), None)
+            self._reads.forget(name, stored.topic.partitions)
         self._watchers.call(changed(name))
 
     def topic(self, name: str) -> Topic | None:
@@ -209,11 +214,7 @@ class EmbeddedLog:
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """See `Log`. Recent records are read from memory, without a copy."""
-        fetched = self.read_later(topic, partition, offset, max_records)
-        if fetched.later is None:
-            return fetched
-        batch = fetched.later()
-        return replace(fetched, batch=batch, bytes=batch.nbytes, later=None)
+        return self._reads.read(topic, partition, offset, max_records)
 
     def read_later(
         self, topic: str, partition: int, offset: int, max_records: int
@@ -221,41 +222,7 @@ class EmbeddedLog:
         """As `read`, but records that are not in memory are left to be read by the caller, if their
         size can be estimated from earlier reads: queries may have decoded them for each other. It
         waits for no write."""
-        stored = self._stored(topic, partition)
-        end = stored.ends[partition]
-        check_offset(topic, partition, offset, stored.starts[partition], end)
-        stop = min(offset + max(max_records, 0), end)
-        batch = self._contents.recent(topic, partition, offset, stop)
-        later, size = None, self._record_bytes.get((topic, partition))
-        if batch is None and stop > offset and size is not None:
-            later = partial(self._read_tables, stored, partition, offset, stop)
-            batch = NO_NUMBERED_RECORDS if stored.topic.numbered else NO_RECORDS
-        elif batch is None:
-            batch = self._read_tables(stored, partition, offset, stop)
-        size_all = batch.nbytes if later is None or size is None else size * (stop - offset)
-        return Fetched(
-            topic, partition, batch, stop - offset, stop, stop == end, size_all, later=later
-        )
-
-    def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
-        if stop <= first:
-            return NO_NUMBERED_RECORDS if stored.topic.numbered else NO_RECORDS
-        found = self._read_segments(stored, partition, first, stop)
-        self._record_bytes[stored.topic.name, partition] = found.nbytes // found.num_rows
-        return found
-
-    def _read_segments(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
-        name = stored.topic.name
-        try:
-            with self._file.cursor() as cursor:
-                return tables.read_records(cursor, stored, partition, first, stop)
-        except duckdb.CatalogException as error:
-            # The topic was deleted, or the segment truncated, since the check.
-            check_offset(name, partition, first, self.start_offset(name, partition), stop)
-            # Another topic has its name now.
-            raise reading_error(self._file.path, name, error) from error
-        except duckdb.Error as error:
-            raise reading_error(self._file.path, name, error) from error
+        return self._reads.read_later(topic, partition, offset, max_records)
 
     def reader(self, *, alone: bool = False) -> Reader[pa.Table]:
         """See `Log`."""
@@ -378,23 +345,16 @@ class EmbeddedLog:
         checkpoint was taken. Raises nothing: work that cannot be done now is done the next time.
         """
         with self._lock:
-            if self._closed:
-                return False
-            with suppress(MillstreamError, duckdb.Error):
-                self._tidy()
-            due = self._file.wal_bytes() >= CHECKPOINT_BYTES
-            return due and self._file.checkpoint(CHECKPOINT_BYTES)
+            return not self._closed and self._upkeep.run()
 
-    def _tidy(self) -> None:
-        """Drop what is not kept any longer."""
-        with self._file.cursor() as cursor:
-            gone = self._retention.starts(cursor, self._contents)
-        for topic, partition, start in gone:
-            self.truncate(topic, partition, start)
-        self._retention.drop_dead(self._contents, self._change)
+    def compact(self) -> int:
+        """Compact what is due now, instead of in the background; returns how many segments were
+        compacted. Only for a log that is opened with `compacting` false."""
+        return self._compaction.run()
 
     def close(self) -> None:
         """See `Log`. The state attached to the instance is closed with it."""
+        self._upkeep.close()
         with self._lock:
             if self._closed:
                 return
@@ -471,7 +431,7 @@ class EmbeddedLog:
                 insertion.after.topic.name for insertion in insertions if insertion.opened
             )
             self._contents.move(moves)
-            if self._retention.due or self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
+            if self._upkeep.due:
                 # `maintain` was not called, or it found a transaction open.
                 self.maintain()
         if insertions:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -39,6 +39,8 @@ def in_doubt(path: str, error: Exception | None = None) -> InDoubtError:
 
 Writing = tuple[duckdb.DuckDBPyConnection, BoundRows]
 """The connection of a transaction, and names for the rows that it inserts."""
+Change = Callable[[], AbstractContextManager[Writing]]
+"""Begins a transaction of the file."""
 
 
 class LogFile:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.log.log import Appended, Topic
+from millstream.log.policy import Policy
 from millstream.model.batch import NUMBERED_SCHEMA, RAW_SCHEMA
 
-SEGMENT_BYTES = 256 << 20
 LARGE_SEGMENT_BYTES = 32 << 20
 LARGE_SEGMENT_RECORDS = 32_768
-SEGMENT_MS = 7 * 86_400_000
-"""The most that the records of a segment are apart where there is a retention time, as in Kafka."""
-SEGMENTS = 4
-"""The segments in which a partition is that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,9 @@ class Segment:
 
     `first` is the offset each partition had reached when the segment began. `headers`: whether it
     has a column for headers, which costs a tenth of an append; the first record with headers opens
-    a new segment. `records` and `bytes` determine when a segment is full.
+    a new segment. `records` and `bytes` determine when a segment is full. `generation`: how often
+    it was written again by compaction; where that is more than 0, records are missing. `cleaned`:
+    whether it was compacted, although nothing may have left it.
     """
 
     number: int
@@ -41,14 +40,21 @@ class Segment:
     headers: bool = False
     since: int | None = None
     """The time in ms of its first record; None: it has none, or that is not known."""
+    generation: int = 0
+    cleaned: bool = False
 
-    def full(self) -> bool:
+    @property
+    def table(self) -> tuple[int, int]:
+        """Tells it from all others that the topic has and had."""
+        return self.number, self.generation
+
+    def full(self, most_bytes: int) -> bool:
         """Whether the next append opens a new segment.
 
         A checkpoint rewrites the unfinished row group (122,880 records) of a table, so a table of
         large records (batches on repartition topics) is closed while it is still small.
         """
-        if self.bytes >= SEGMENT_BYTES:
+        if self.bytes >= most_bytes:
             return True
         return self.bytes >= LARGE_SEGMENT_BYTES and self.records <= LARGE_SEGMENT_RECORDS
 
@@ -62,6 +68,7 @@ class Stored:
     segments: tuple[Segment, ...]
     starts: tuple[int, ...]
     ends: tuple[int, ...]
+    policy: Policy
 
     @property
     def schema(self) -> pa.Schema:
@@ -70,7 +77,26 @@ class Stored:
 
     def relation(self, segment: Segment) -> str:
         """The table that holds a segment."""
-        return f"log.records_{self.id}_{segment.number}"
+        again = f"_{segment.generation}" if segment.generation else ""
+        return f"log.records_{self.id}_{segment.number}{again}"
+
+    def dense_from(self, partition: int) -> int:
+        """The offset from which on there is a record at each offset."""
+        for segment, following in reversed(tuple(pairwise(self.segments))):
+            if segment.generation:
+                return following.first[partition]
+        return 0
+
+    def replaced(self, old: Sequence[Segment], new: Segment) -> Stored | None:
+        """With one segment in place of those that it replaces; None if they are not all there."""
+        tables = [segment.table for segment in self.segments]
+        if old[0].table not in tables:
+            return None
+        at = tables.index(old[0].table)
+        stop = at + len(old)
+        if tables[at:stop] != [segment.table for segment in old] or stop >= len(tables):
+            return None
+        return replace(self, segments=(*self.segments[:at], new, *self.segments[stop:]))
 
     def segments_between(self, partition: int, first: int, stop: int) -> tuple[Segment, ...]:
         """The segments that hold any of a partition's offsets `first` to `stop` (exclusive)."""
@@ -105,17 +131,9 @@ class Insertion:
     """(partition, first offset, records) for readers that follow the end of the log."""
 
 
-def ages(topic: Topic) -> int | None:
-    """How many ms the records of a segment may be apart; None if that does not matter."""
-    kept, own = topic.config.get("retention.ms", ""), topic.config.get("segment.ms", "")
-    if not kept.isdecimal():
-        return None
-    return int(own) if own.isdecimal() else min(SEGMENT_MS, max(1, int(kept) // SEGMENTS))
-
-
 def _aged(stored: Stored, newest: int | None) -> bool:
     """Whether a segment is closed because of its age."""
-    apart, since = ages(stored.topic), stored.segments[-1].since
+    apart, since = stored.policy.segment_ms, stored.segments[-1].since
     if apart is None or since is None or newest is None:
         return False
     return newest - since >= apart
@@ -129,9 +147,11 @@ def _newest(appended: Sequence[Appended[pa.Table]]) -> int | None:
 def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> Insertion:
     """Assign offsets to the records of all appends to one topic and lay them out as rows."""
     segment = stored.segments[-1]
-    newest = _newest(appended) if ages(stored.topic) is not None else None
+    policy = stored.policy
+    newest = _newest(appended) if policy.segment_ms is not None else None
     headers = any(append.batch["headers"].null_count < append.batch.num_rows for append in appended)
-    opened = segment.full() or (headers and not segment.headers) or _aged(stored, newest)
+    full = segment.full(policy.segment_bytes)
+    opened = full or (headers and not segment.headers) or _aged(stored, newest)
     if opened:
         segment = Segment(segment.number + 1, stored.ends, headers=headers)
     ends = list(stored.ends)

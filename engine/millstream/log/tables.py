@@ -1,4 +1,5 @@
-"""The SQL of an embedded log: every statement it sends to DuckDB, as functions on a cursor.
+"""The SQL of an embedded log, as functions on a cursor; reads and compaction have theirs in
+`table_reads` and `rewriting`.
 
 Keys and values are stored uncompressed: compression takes two thirds of an append's cost, and older
 ranges are meant to leave the file as Parquet. The compression of numbers is fixed, because trying
@@ -7,22 +8,21 @@ all methods on each column costs time too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
-import numpy as np
-import pyarrow as pa
 
 from millstream.log.bound_rows import BoundRows
 from millstream.log.log import Topic, TopicPartition
+from millstream.log.policy import policy_of
 from millstream.log.stored import LARGE_SEGMENT_RECORDS, Insertion, Segment, Stored
 from millstream.model.batch import ARRIVAL
 from millstream.model.errors import CorruptionError, UnavailableError
 
-VERSION = 2
-"""1: records have no arrival numbers. Its topics stay so."""
+VERSION = 3
+"""1: records have no arrival numbers. Its topics stay so. 2: segments are as they were written."""
 _TYPICAL_RECORD_BYTES = 200
 _RECORD_BYTES = 20
 """Of a record besides its key and value."""
@@ -32,7 +32,9 @@ CREATE TABLE log.about (version INTEGER, next_topic INTEGER, openings BIGINT);
 CREATE TABLE log.topics (
     id INTEGER, name VARCHAR, partitions INTEGER, replicas INTEGER, config MAP(VARCHAR, VARCHAR),
     numbered BOOLEAN);
-CREATE TABLE log.segments (topic INTEGER, number INTEGER, first BIGINT[], headers BOOLEAN);
+CREATE TABLE log.segments (
+    topic INTEGER, number INTEGER, first BIGINT[], headers BOOLEAN, generation INTEGER,
+    cleaned BOOLEAN);
 CREATE TABLE log.starts (topic INTEGER, part INTEGER, first BIGINT);
 CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position BIGINT);
 CREATE TABLE log.writers (identity VARCHAR, epoch BIGINT);
@@ -43,14 +45,18 @@ CREATE TABLE {relation} (
     off BIGINT USING COMPRESSION bitpacking, ts BIGINT USING COMPRESSION bitpacking,
     key BLOB USING COMPRESSION uncompressed, value BLOB USING COMPRESSION uncompressed{further})
 """
-_UPGRADE = """
+_UPGRADES = {
+    1: """
 ALTER TABLE log.about ADD COLUMN openings BIGINT DEFAULT 0;
 ALTER TABLE log.topics ADD COLUMN numbered BOOLEAN DEFAULT FALSE;
-UPDATE log.about SET version = 2;
-"""
-_ARRIVAL = ", arrival BIGINT USING COMPRESSION bitpacking"
-_HEADERS_TYPE = "STRUCT(key VARCHAR, value BLOB)[]"
-_HEADERS = f", headers {_HEADERS_TYPE}"
+""",
+    2: """
+ALTER TABLE log.segments ADD COLUMN generation INTEGER DEFAULT 0;
+ALTER TABLE log.segments ADD COLUMN cleaned BOOLEAN DEFAULT FALSE;
+""",
+}
+"""What changes a file from each version to the next one."""
+HEADERS_TYPE = "STRUCT(key VARCHAR, value BLOB)[]"
 _FEW_ROWS = 4
 """Up to this many rows are passed as parameters, which costs less than reading an Arrow table."""
 
@@ -69,14 +75,16 @@ def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
         cursor.execute("CHECKPOINT")
         return
     row = _first(cursor.execute("SELECT version FROM log.about"))
-    if row == (1,):
+    version = row[0] if row is not None else None
+    if version in _UPGRADES:
         cursor.begin()
-        cursor.execute(_UPGRADE)
+        for upgrade in range(version, VERSION):
+            cursor.execute(_UPGRADES[upgrade])
+        cursor.execute("UPDATE log.about SET version = ?", [VERSION])
         cursor.commit()
-        return
-    if row is None or row[0] != VERSION:
+    elif version != VERSION:
         raise UnavailableError(
-            f"The log '{path}' has format {row and row[0]}; this version of Millstream reads "
+            f"The log '{path}' has format {version}; this version of Millstream reads "
             f"format {VERSION}.",
             hint="Open it with the version that wrote it.",
             code="E-VERSION",
@@ -103,10 +111,13 @@ def count_opening(cursor: duckdb.DuckDBPyConnection) -> None:
 def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
     """All topics, with their bounds derived from the records."""
     segments: dict[int, list[Segment]] = {}
-    for topic_id, number, first, has in cursor.execute(
-        "SELECT topic, number, first, headers FROM log.segments ORDER BY topic, number"
+    for topic_id, number, first, has, generation, cleaned in cursor.execute(
+        "SELECT topic, number, first, headers, generation, cleaned FROM log.segments"
+        " ORDER BY topic, number"
     ).fetchall():
-        segments.setdefault(topic_id, []).append(Segment(number, tuple(first), headers=has))
+        segments.setdefault(topic_id, []).append(
+            Segment(number, tuple(first), headers=has, generation=generation, cleaned=cleaned)
+        )
     starts: dict[int, dict[int, int]] = {}
     for topic_id, part, start in cursor.execute(
         "SELECT topic, part, max(first) FROM log.starts GROUP BY ALL"
@@ -122,6 +133,7 @@ def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
             tuple(segments[topic_id]),
             starts=tuple(own.get(partition, 0) for partition in range(partitions)),
             ends=segments[topic_id][-1].first,
+            policy=policy_of(dict(config)),
         )
         loaded[name] = _measure_last(cursor, stored)
     return loaded
@@ -147,10 +159,8 @@ def _measure_last(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> Stored:
         row = _first(cursor.execute(f"SELECT sum(octet_length(value)) FROM {relation}"))
         size += int(row[0] or 0) if row else 0
     since = min((row[3] for row in rows), default=None)
-    measured = Segment(last.number, last.first, records, size, last.headers, since)
-    return Stored(
-        stored.id, stored.topic, (*stored.segments[:-1], measured), stored.starts, tuple(ends)
-    )
+    measured = replace(last, records=records, bytes=size, since=since)
+    return replace(stored, segments=(*stored.segments[:-1], measured), ends=tuple(ends))
 
 
 def load_positions(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[TopicPartition, int]]:
@@ -177,7 +187,8 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
     assert row is not None
     zeros = (0,) * topic.partitions
     made = replace(topic, id=str(row[0]), replicas=max(1, topic.replicas), numbered=True)
-    stored = Stored(int(row[0]), made, (Segment(0, zeros),), zeros, zeros)
+    segments, policy = (Segment(0, zeros),), policy_of(topic.config)
+    stored = Stored(int(row[0]), made, segments, zeros, zeros, policy)
     cursor.execute(
         "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]), TRUE)",
         [
@@ -194,11 +205,30 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
 
 
 def _open_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
-    further = (_ARRIVAL if stored.topic.numbered else "") + (_HEADERS if segment.headers else "")
-    cursor.execute(_CREATE_RECORDS.format(relation=stored.relation(segment), further=further))
+    cursor.execute(creation(stored, segment))
+    _insert_segment(cursor, stored, segment)
+
+
+def creation(stored: Stored, segment: Segment, more: str = "") -> str:
+    """The statement that creates the table of a segment, with `more` columns."""
+    arrival = ", arrival BIGINT USING COMPRESSION bitpacking" if stored.topic.numbered else ""
+    headers = f", headers {HEADERS_TYPE}" if segment.headers else ""
+    return _CREATE_RECORDS.format(
+        relation=stored.relation(segment), further=arrival + headers + more
+    )
+
+
+def _insert_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
     cursor.execute(
-        "INSERT INTO log.segments VALUES (?, ?, ?, ?)",
-        [stored.id, segment.number, list(segment.first), segment.headers],
+        "INSERT INTO log.segments VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            stored.id,
+            segment.number,
+            list(segment.first),
+            segment.headers,
+            segment.generation,
+            segment.cleaned,
+        ],
     )
 
 
@@ -210,6 +240,29 @@ def drop_topic(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> None:
     cursor.execute("DELETE FROM log.starts WHERE topic = ?", [stored.id])
     cursor.execute("DELETE FROM log.topics WHERE id = ?", [stored.id])
     cursor.execute("DELETE FROM log.positions WHERE topic = ?", [stored.topic.name])
+
+
+def replace_segments(
+    cursor: duckdb.DuckDBPyConnection, stored: Stored, old: Sequence[Segment], new: Segment
+) -> None:
+    """Note that one segment, whose table there is, takes the place of others, whose tables stay
+    (inside the caller's transaction)."""
+    numbers = ", ".join(str(segment.number) for segment in old)
+    cursor.execute(
+        f"DELETE FROM log.segments WHERE topic = ? AND number IN ({numbers})", [stored.id]
+    )
+    _insert_segment(cursor, stored, new)
+
+
+def unknown_tables(cursor: duckdb.DuckDBPyConnection, topics: Iterable[Stored]) -> tuple[str, ...]:
+    """Tables of records that belong to no segment: their transaction was not followed by the one
+    that uses them, or that drops them."""
+    known = {stored.relation(segment) for stored in topics for segment in stored.segments}
+    found = cursor.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'log'"
+        " AND database_name = current_database() AND starts_with(table_name, 'records_')"
+    ).fetchall()
+    return tuple(sorted({f"log.{name}" for (name,) in found} - known))
 
 
 def drop_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
@@ -243,10 +296,12 @@ def count_starts(cursor: duckdb.DuckDBPyConnection) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a segment has of a partition: the newest time in ms, and the bytes."""
+    """What a segment has of a partition: its oldest and newest time in ms, bytes and records."""
 
+    oldest: int
     newest: int
     bytes: int
+    records: int
 
 
 def measure(
@@ -254,10 +309,11 @@ def measure(
 ) -> dict[int, Measured]:
     """What a segment has, by partition."""
     rows = cursor.execute(
-        "SELECT part, max(ts), sum(octet_length(value)) + sum(octet_length(key))"
-        f" + {_RECORD_BYTES} * count(*) FROM {stored.relation(segment)} GROUP BY part"
+        "SELECT part, min(ts), max(ts), sum(coalesce(octet_length(value), 0)"
+        f" + coalesce(octet_length(key), 0) + {_RECORD_BYTES}), count(*)"
+        f" FROM {stored.relation(segment)} GROUP BY part"
     ).fetchall()
-    return {part: Measured(int(newest), int(size or 0)) for part, newest, size in rows}
+    return {row[0]: Measured(*map(int, row[1:])) for row in rows}
 
 
 def insert_records(
@@ -330,46 +386,3 @@ def _places(rows: Sequence[tuple[object, ...]]) -> str:
 
 def _values(rows: Sequence[tuple[object, ...]]) -> list[object]:
     return [value for row in rows for value in row]
-
-
-def read_records(
-    cursor: duckdb.DuckDBPyConnection, stored: Stored, partition: int, first: int, stop: int
-) -> pa.Table:
-    """The records of a partition with offsets in [first, stop), in the schema of the topic; see
-    `_read_segment`."""
-    segments = stored.segments_between(partition, first, stop)
-    bounds = [segment.first[partition] for segment in segments]
-    pieces = [
-        _read_segment(cursor, stored, segment, partition, max(first, low), high)
-        for segment, low, high in zip(segments, bounds, [*bounds[1:], stop], strict=True)
-    ]
-    return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
-
-
-def _read_segment(
-    cursor: duckdb.DuckDBPyConnection,
-    stored: Stored,
-    segment: Segment,
-    partition: int,
-    first: int,
-    stop: int,
-) -> pa.Table:
-    """The records of one segment with offsets in [first, stop), in the schema of the topic.
-
-    Raises CorruptionError when any of them is missing. Rows of a partition lie in the order of
-    their offsets, so no sort is needed, and zone maps skip what is outside the range.
-    """
-    headers = ", headers" if segment.headers else f", NULL::{_HEADERS_TYPE} AS headers"
-    arrival = f", {ARRIVAL}" if stored.topic.numbered else ""
-    rows = cursor.sql(
-        f'SELECT off AS "offset", ts AS timestamp, key, value{headers}{arrival} '
-        f"FROM {stored.relation(segment)} "
-        f"WHERE part = {partition} AND off >= {first} AND off < {stop}"
-    ).to_arrow_table()
-    found = rows["offset"].to_numpy()
-    if len(found) != stop - first or not np.array_equal(found, np.arange(first, stop)):
-        raise CorruptionError(
-            f"Topic '{stored.topic.name}', partition {partition}: the records at offsets {first} "
-            f"to {stop - 1} are not all there."
-        )
-    return rows.cast(stored.schema)

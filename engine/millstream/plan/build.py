@@ -45,6 +45,7 @@ from millstream.plan.sinks import (
     check_timestamp_selected,
     existing_sink,
     fitted,
+    kept_with_windows,
     new_sink,
 )
 from millstream.plan.sources import BindContext, functions_in, name_sources, unique
@@ -124,7 +125,7 @@ def _planned(
         window = _window_of(node)
         with placed(query.span), placed_by_name(target.properties):
             made = new_sink(target, node.schema, node.kind, window, sources[0], properties)
-        sink, topic = made.source, made.topic
+        sink, topic = made.source, kept_with_windows(made.topic, query.window)
     written = replace(_write(node, sink, existing), null_parts=len(query.partition_by) > 1)
     return Planned(_written(prune(written)), sources, sink, topic)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.formats import DEFAULT_KEY, NO_COLUMNS, SCHEMA_ID
@@ -32,6 +32,7 @@ from millstream.plan import wordings
 from millstream.plan.assignable import assignable
 from millstream.plan.nodes import Project
 from millstream_parser.statements import Properties as WithClause
+from millstream_parser.statements import WindowClause
 
 TOPIC_PREFIX = "ksql.output.topic.name.prefix"
 
@@ -147,6 +148,14 @@ def new_sink(
     partitions = given.partitions or _setting(settings, "ksql.sink.partitions")
     replicas = given.replicas or _setting(settings, "ksql.sink.replicas")
     return Sink(source, OutputTopic(topic, left.topic, partitions, replicas, given.retention_ms))
+
+
+def kept_with_windows(topic: OutputTopic, window: WindowClause | None) -> OutputTopic:
+    """A topic whose records are kept at least as long as the statement says of the windows."""
+    if window is None or window.retention is None:
+        return topic
+    kept_ms = max(topic.retention_ms or 0, window.retention.milliseconds)
+    return replace(topic, retention_ms=kept_ms)
 
 
 def _bounds(schema: Schema) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ from millstream.log import starts
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Outcome, Topic
 from millstream.log.logfile import STATE_BLOCK_BYTES, LogFile, in_doubt
+from millstream.log.policy import policy_of
 from millstream.log.stored import Segment, Stored, plan_insertion
 from millstream.model.batch import NUMBERED_SCHEMA, raw_batch
 from millstream.model.errors import (
@@ -362,7 +363,7 @@ def test_appends_of_all_sizes_and_schemas_take_turns(tmp_path: Path) -> None:
 def test_segments_of_an_offset_range() -> None:
     topic = Topic("t", 2)
     segments = (Segment(0, (0, 0)), Segment(1, (10, 0)), Segment(2, (10, 7)))
-    stored = Stored(1, topic, segments, starts=(0, 0), ends=(20, 9))
+    stored = Stored(1, topic, segments, starts=(0, 0), ends=(20, 9), policy=policy_of({}))
 
     def numbers(partition: int, first: int, stop: int) -> list[int]:
         return [s.number for s in stored.segments_between(partition, first, stop)]
@@ -377,7 +378,7 @@ def test_segments_of_an_offset_range() -> None:
 
 
 def test_rows_of_an_insertion_carry_no_empty_headers() -> None:
-    stored = Stored(1, Topic("t", 2), (Segment(0, (0, 0)),), (0, 0), (0, 5))
+    stored = Stored(1, Topic("t", 2), (Segment(0, (0, 0)),), (0, 0), (0, 5), policy_of({}))
     appended = [Appended("t", 1, records(2), 2), Appended("t", 0, records(1), 1)]
     insertion = plan_insertion(stored, [*appended, Appended("t", 1, records(1), 1)])
     assert insertion.rows.column_names == ["part", "offset", "timestamp", "key", "value"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import millstream
-from millstream.log import tables
+from millstream.log import table_reads
 from millstream.log.ahead import AHEAD
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
@@ -40,14 +40,14 @@ def log() -> Iterator[EmbeddedLog]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of records read from the tables."""
     found: list[int] = []
-    inner = tables.read_records
+    inner = table_reads.read_records
 
     def counted(*arguments: Any) -> pa.Table:
         rows = inner(*arguments)
         found.append(rows.num_rows)
         return rows
 
-    monkeypatch.setattr(tables, "read_records", counted)
+    monkeypatch.setattr(table_reads, "read_records", counted)
     return found
 
 

@@ -1,0 +1,85 @@
+"""What the settings of a topic say about the records of an embedded log.
+
+The names and their meaning are Kafka's. What is no number counts as not set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SEGMENT_BYTES = 256 << 20
+COMPACTED_SEGMENT_BYTES = 32 << 20
+"""Smaller, because what is in the last segment is not compacted."""
+SEGMENT_MS = 7 * 86_400_000
+"""The most that the records of a segment are apart where its age matters, as in Kafka."""
+SEGMENTS = 4
+"""The segments in which a partition with a retention time is."""
+TOMBSTONE_MS = 86_400_000
+DIRTY_RATIO = 1 / 3
+"""Kafka's is a half: a log would have twice the size of its newest records, and more while it is
+compacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`deletes`: records older than `oldest_ms` leave, and the first ones while there are more than
+    `most_bytes`, None for no limit. `compacts`: of each key, the newest record stays alone once it
+    is `lag_ms` old, a tombstone for another `tombstone_ms`; this is done when `dirty_ratio` of the
+    bytes that can be compacted were not yet. Segments are closed with `segment_bytes`, or when
+    their records are `segment_ms` apart, None if that does not matter."""
+
+    deletes: bool
+    compacts: bool
+    oldest_ms: int | None
+    most_bytes: int | None
+    segment_bytes: int
+    segment_ms: int | None
+    lag_ms: int
+    tombstone_ms: int
+    dirty_ratio: float
+
+    @property
+    def limited(self) -> bool:
+        """Whether records leave because of their age or their number."""
+        return self.deletes and not (self.oldest_ms is None and self.most_bytes is None)
+
+
+def policy_of(config: Mapping[str, str]) -> Policy:
+    """The policy of a topic with these settings."""
+    names = {name.strip() for name in config.get("cleanup.policy", "delete").split(",")}
+    deletes, compacts = "delete" in names, "compact" in names
+    oldest_ms = _number(config, "retention.ms") if deletes else None
+    default = COMPACTED_SEGMENT_BYTES if compacts else SEGMENT_BYTES
+    return Policy(
+        deletes=deletes,
+        compacts=compacts,
+        oldest_ms=oldest_ms,
+        most_bytes=_number(config, "retention.bytes") if deletes else None,
+        segment_bytes=_number(config, "segment.bytes", default) or default,
+        segment_ms=_segment_ms(config, oldest_ms, compacts=compacts),
+        lag_ms=_number(config, "min.compaction.lag.ms", 0) or 0,
+        tombstone_ms=_number(config, "delete.retention.ms", TOMBSTONE_MS) or 0,
+        dirty_ratio=_ratio(config),
+    )
+
+
+def _segment_ms(config: Mapping[str, str], oldest_ms: int | None, *, compacts: bool) -> int | None:
+    if oldest_ms is None and not compacts:
+        return None
+    kept = SEGMENT_MS if oldest_ms is None else max(1, oldest_ms // SEGMENTS)
+    return _number(config, "segment.ms", min(SEGMENT_MS, kept))
+
+
+def _number(config: Mapping[str, str], name: str, default: int | None = None) -> int | None:
+    """Kafka writes -1 for no limit."""
+    text = config.get(name, "").strip()
+    return int(text) if text.isdecimal() else default
+
+
+def _ratio(config: Mapping[str, str]) -> float:
+    try:
+        found = float(config["min.cleanable.dirty.ratio"])
+    except (KeyError, ValueError):
+        return DIRTY_RATIO
+    return found if 0 <= found <= 1 else DIRTY_RATIO
