@@ -164,7 +164,7 @@ snapshots: $(STAMP)  ## Pull queries over several tables under load: READS=n [LO
 	@$(BIN)/python -m tests.snapshots.run --reads $(READS) $(if $(LOG),--log '$(LOG)') \
 		$(if $(INSTANCES),--instances $(INSTANCES))
 
-crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|processor|topology|backfill|replace|pipeline] [FORMAT=AVRO|PROTOBUF|JSON_SR] [SEED=n] [ENGINE="--at-least-once --more 37"]
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|compaction|engine|processor|topology|backfill|replace|pipeline] [FORMAT=AVRO|PROTOBUF|JSON_SR] [SEED=n] [ENGINE="--at-least-once --more 37"]
 ifeq ($(LOG),kafka)
 	@set -e; for kind in $(or $(KIND),engine backfill replace pipeline); do \
 		case $$kind in engine) run=kafka_crash ;; backfill) run=kafka_backfill_crash ;; \

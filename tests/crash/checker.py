@@ -23,6 +23,10 @@ from pathlib import Path
 import duckdb
 import fastavro
 
+KINDS = (
+    *("log", "compaction", "engine", "processor", "topology"),
+    *("backfill", "spark", "replace", "pipeline"),
+)
 TICK_MS = 20
 SCHEMA_TOPIC = "schemas"
 """How the name of the topic ends that has the schemas of the registry."""
@@ -39,6 +43,9 @@ class Found:
         self.positions: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
         self.times: dict[tuple[str, int], list[int]] = defaultdict(list)
         self.schemas: dict[int, tuple[str, str]] = {}
+        self.following: dict[tuple[str, int], int] = {}
+        self.compacted: set[str] = set()
+        """Topics of which records may be missing."""
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "copy.db"
             shutil.copy(path, copy)
@@ -53,11 +60,13 @@ class Found:
         for topic, name, partitions in sorted(topics, key=_schemas_first):
             self.topics[name] = {partition: [] for partition in range(partitions)}
             tables = connection.execute(
-                "SELECT 'log.records_' || topic || '_' || number FROM log.segments "
-                "WHERE topic = ? ORDER BY number",
+                "SELECT 'log.records_' || topic || '_' || number"
+                " || CASE WHEN generation > 0 THEN '_' || generation ELSE '' END, generation"
+                " FROM log.segments WHERE topic = ? ORDER BY number",
                 [topic],
             ).fetchall()
-            for (table,) in tables:
+            for table, generation in tables:
+                self.compacted |= {name} if generation else set()
                 rows = connection.execute(
                     f"SELECT part, off, key, value, ts FROM {table} ORDER BY off"
                 ).fetchall()
@@ -74,8 +83,10 @@ class Found:
     def _add(self, topic: str, rows: list[tuple[int, int, bytes, bytes, int]]) -> None:
         for part, off, key, value, time in rows:
             records = self.topics[topic][part]
-            if off != len(records):
-                self.problems.append(f"{topic}-{part}: offset {off} where {len(records)} should be")
+            due = self.following.get((topic, part), 0)
+            if off < due or (off > due and topic not in self.compacted):
+                self.problems.append(f"{topic}-{part}: offset {off} where {due} should be")
+            self.following[topic, part] = off + 1
             records.append((_text(key), _value(value, self.schemas)))
             self.times[topic, part].append(time)
 
@@ -266,12 +277,33 @@ def _fits(numbers: list[int], step: int, count: int, total: int) -> bool:
     return 0 <= count <= len(kept) and total == sum(kept[:count])
 
 
+def check_newest(found: Found, complete: bool) -> list[str]:
+    """A partition of `newest` has some of the records of its input, in their order, and the last
+    one of each key."""
+    problems = []
+    sources = dict(found.everything("numbers"))
+    for partition, left in found.everything("newest"):
+        source = sources.get(partition, [])
+        if found.following.get(("newest", partition), 0) != len(source):
+            problems.append(f"newest-{partition}: it does not end with its input")
+        rest = iter(source)
+        if not all(record in rest for record in left):
+            problems.append(f"newest-{partition}: records that are not of its input")
+        if dict(left) != dict(source):
+            problems.append(f"newest-{partition}: the last record of a key is lost")
+        if complete and len(source) > 2000 and len(left) > len(source) // 2:
+            problems.append(f"newest-{partition}: {len(left)} of {len(source)} are left")
+    return problems
+
+
 def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str], str]:
     """The violations in a file, and a summary of the checks."""
     found = Found(path)
     problems = [*found.problems, *check_input(found, acked)]
     if kind == "log":
         problems += check_copies(found, "copying", 0, complete)
+    elif kind == "compaction":
+        problems += check_newest(found, complete)
     elif kind == "replace":
         problems += check_replaced(found, complete)
     else:
@@ -288,8 +320,7 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    kinds = ("log", "engine", "processor", "topology", "backfill", "spark", "replace", "pipeline")
-    parser.add_argument("kind", choices=kinds)
+    parser.add_argument("kind", choices=KINDS)
     parser.add_argument("path", type=Path)
     parser.add_argument("--acked", type=int, default=-1)
     parser.add_argument("--complete", action="store_true")

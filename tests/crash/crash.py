@@ -28,6 +28,7 @@ START_SECONDS = 60
 OPENING_SECONDS = 0.5
 ACKNOWLEDGEMENTS = {
     "log": 20,
+    "compaction": 100,
     "engine": 12,
     "processor": 40,
     "topology": 40,

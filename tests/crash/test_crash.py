@@ -15,6 +15,7 @@ from tests.crash.crash import campaign
     ("kind", "kills"),
     [
         ("log", 3),
+        ("compaction", 3),
         ("engine", 2),
         ("processor", 2),
         ("topology", 2),

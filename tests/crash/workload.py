@@ -2,7 +2,8 @@
 
     python -m tests.crash.workload KIND PATH [--finish]
 
-KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `processor` (the
+KIND is `log` (the log alone: appends, and a copying transaction), `compaction` (the log alone, with
+a topic that is compacted all the time), `engine` (SQL), `processor` (the
 same, and a processor with stores and a schedule), `backfill` (a
 table that is made with back-fill and dropped, again and again, while rows come), `spark` (the same,
 the past computed on Spark), `replace` (a table that is made anew with back-fill, of all rows or of
@@ -97,6 +98,13 @@ def work_on_log(path: str, finish: bool) -> None:
             number += count
         client.append(appended)
         say(f"acked {number - 1}")
+
+
+def work_on_compaction(path: str, finish: bool) -> None:
+    """Append to a topic that is compacted all the time."""
+    from tests.crash import compacting
+
+    compacting.work(path, finish)
 
 
 def work_on_engine(
@@ -325,6 +333,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     works: dict[str, Callable[[str, bool], None]] = {
         "log": work_on_log,
+        "compaction": work_on_compaction,
         "engine": work_on_engine,
         "processor": work_on_processor,
         "topology": work_on_topology,
