@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -62,6 +63,10 @@ class FromSegments:
                     yield before(records, split.end), min(at, split.end)
                     if at >= split.end:
                         return
+                if at < segment.end:
+                    # The last offsets of it have no records.
+                    at = min(segment.end, split.end)
+                    yield _schema(pq.read_schema(segment.path)).empty_table(), at
         if at < split.end:
             raise CorruptionError(
                 f"Topic '{split.topic}', partition {split.partition}: the records from offset {at}"
@@ -72,19 +77,23 @@ class FromSegments:
 def _read(segment: Segment, at: int) -> Iterator[pa.Table]:
     """The records of a segment from offset `at` on."""
     with pq.ParquetFile(segment.path) as file:
+        dense = file.metadata.num_rows == segment.end - segment.first
         first = segment.first
         groups = []
         for number in range(file.num_row_groups):
             count = file.metadata.row_group(number).num_rows
-            if first + count > at:
+            if not dense or first + count > at:
                 groups.append(number)
             first += count
         for batch in file.iter_batches(PIECE_RECORDS, row_groups=groups, use_threads=False):
-            schema = NUMBERED_SCHEMA if ARRIVAL in batch.schema.names else RAW_SCHEMA
-            records = pa.Table.from_batches([batch]).cast(schema)
-            lead = at - records["offset"][0].as_py()
+            records = pa.Table.from_batches([batch]).cast(_schema(batch.schema))
+            lead = int(np.searchsorted(records["offset"].to_numpy(), at))
             if lead < records.num_rows:
-                yield records.slice(max(0, lead))
+                yield records.slice(lead)
+
+
+def _schema(stored: pa.Schema) -> pa.Schema:
+    return NUMBERED_SCHEMA if ARRIVAL in stored.names else RAW_SCHEMA
 
 
 def sealed(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSegments:

@@ -49,6 +49,30 @@ def test_segments_hold_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     log.close()
 
 
+def test_segments_of_a_log_with_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction has left out records at the start, within and at the end of sealed segments, and
+    all of one of them."""
+    monkeypatch.setattr(sealed, "SEGMENT_RECORDS", 4)
+    monkeypatch.setattr(sealed, "PIECE_RECORDS", 2)
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "1"}
+    log = EmbeddedLog.open(":memory:", tail_bytes=0, compacting=False)
+    log.create_topic(Topic("t", 1, config=config))
+    for time, key in enumerate("abaaaaaaaacdeafa"):
+        batch = raw_batch([(key.encode(), b"v", time)])
+        log.send([Appended("t", 0, batch, 1)])
+    log.compact()
+    left = [1, 10, 11, 12, 13, 14, 15]
+    source = seal(log, [Split("t", 0, 0, 16)], tmp_path)
+    assert len(source.segments["t", 0]) == 4
+    for start in range(16):
+        for end in range(start + 1, 17):
+            pieces = list(source.pieces(Split("t", 0, start, end)))
+            found = pa.concat_tables([records for records, _ in pieces])["offset"].to_pylist()
+            assert found == [offset for offset in left if start <= offset < end]
+            assert pieces[-1][1] == end
+    log.close()
+
+
 def test_what_is_sealed_is_not_written_again(tmp_path: Path) -> None:
     log = log_with(1, 2)
     first = seal(log, [Split("t", 0, 0, 2)], tmp_path).segments["t", 0]
