@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -366,3 +367,36 @@ def test_it_is_done_in_the_background_and_ends_with_the_log(tmp_path: Path) -> N
     assert number > 2
     log.close()
     assert "millstream-compaction" not in {thread.name for thread in threading.enumerate()}
+
+
+VERSION_2 = """
+CREATE SCHEMA log;
+CREATE TABLE log.about (version INTEGER, next_topic INTEGER, openings BIGINT);
+CREATE TABLE log.topics (
+    id INTEGER, name VARCHAR, partitions INTEGER, replicas INTEGER, config MAP(VARCHAR, VARCHAR),
+    numbered BOOLEAN);
+CREATE TABLE log.segments (topic INTEGER, number INTEGER, first BIGINT[], headers BOOLEAN);
+CREATE TABLE log.starts (topic INTEGER, part INTEGER, first BIGINT);
+CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position BIGINT);
+CREATE TABLE log.writers (identity VARCHAR, epoch BIGINT);
+INSERT INTO log.about VALUES (2, 2, 1);
+INSERT INTO log.topics VALUES (1, 't', 1, 1, map(['cleanup.policy'], ['compact']), TRUE);
+INSERT INTO log.segments VALUES (1, 0, [0], FALSE), (1, 1, [2], FALSE);
+CREATE TABLE log.records_1_0 (
+    part INTEGER, off BIGINT, ts BIGINT, key BLOB, value BLOB, arrival BIGINT);
+CREATE TABLE log.records_1_1 AS FROM log.records_1_0;
+INSERT INTO log.records_1_0 VALUES (0, 0, 5, 'k'::BLOB, 'v'::BLOB, 1), (0, 1, 6, 'k'::BLOB, 'w', 2);
+INSERT INTO log.records_1_1 VALUES (0, 2, 7, 'x'::BLOB, 'y'::BLOB, 3);
+"""
+
+
+def test_a_file_of_the_format_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with duckdb.connect(path) as other:
+        other.execute(VERSION_2)
+    for _ in range(2):
+        log = EmbeddedLog.open(path, tail_bytes=0, compacting=False)
+        log.compact()
+        assert log.read("t", 0, 0, 10).records()["value"].to_pylist() == [b"w"]
+        assert log.read("t", 0, 2, 10).records()["value"].to_pylist() == [b"y"]
+        log.close()
