@@ -8,6 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.kafka.log import KafkaLog
@@ -16,7 +23,8 @@ from millstream.model.batch import raw_batch
 from millstream.model.clock import now_ms
 from tests.unit.log.test_compaction import Record
 
-CONFIG = {"min.cleanable.dirty.ratio": "0", "segment.ms": "100"}
+RATIO = "min.cleanable.dirty.ratio"
+CONFIG = {"cleanup.policy": "compact", "segment.ms": "100", RATIO: "0"}
 STEP_MS = 1000
 """Each append is in a segment of its own, but the last one."""
 
@@ -50,6 +58,14 @@ def left_anew(servers: str, topic: str) -> list[tuple[int, Record]]:
         log.close()
 
 
+def set_ratio(servers: str, topic: str, ratio: str) -> None:
+    entry = ConfigEntry(RATIO, ratio, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": servers})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result()
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("tombstones", ["0", "86400000"])
 def test_the_same_records_are_left(kafka: KafkaLog, servers: str, tombstones: str) -> None:
@@ -58,13 +74,15 @@ def test_the_same_records_are_left(kafka: KafkaLog, servers: str, tombstones: st
     topic = Topic(
         f"compacted-{uuid.uuid4().hex[:8]}",
         1,
-        config={**CONFIG, "cleanup.policy": "compact", "delete.retention.ms": tombstones},
+        config={**CONFIG, "delete.retention.ms": tombstones},
     )
     own = EmbeddedLog.open(":memory:", tail_bytes=0, compacting=False)
     for log in (kafka, own):
         log.create_topic(topic)
     counts = []
     for _ in range(2):
+        # A compaction in between would be one more.
+        set_ratio(servers, topic.name, "1")
         for _ in range(10):
             time += STEP_MS
             records: list[Record] = [
@@ -73,6 +91,7 @@ def test_the_same_records_are_left(kafka: KafkaLog, servers: str, tombstones: st
             ]
             for log in (kafka, own):
                 log.send([Appended(topic.name, 0, raw_batch(records), len(records))])
+        set_ratio(servers, topic.name, "0")
         own.compact()
         wanted = left(own, topic.name)
         assert len(wanted) < own.end_offset(topic.name, 0)
