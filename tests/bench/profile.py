@@ -36,7 +36,7 @@ STAGES = {
     "millstream.statements.row_inserts:RowInserts.insert": "insert",
     "millstream.log.ahead:AheadReader.begin": "fetch",
     "millstream.log.ahead:AheadReader.read": "fetch",
-    "millstream.log.embedded:EmbeddedLog._read_tables": "fetch",
+    "millstream.log.embedded_reads:EmbeddedReads._read_tables": "fetch",
     "millstream.executor.source_reader:SourceReader.read": "decode",
     "millstream.executor.exchange_read:Unpacked.rows": "decode",
     "millstream.executor.exchange_read:Unpacked.rows_of_senders": "decode",

@@ -17,7 +17,7 @@ from tests.crash.checker import check
 FORMAT = """
 CREATE SCHEMA log;
 CREATE TABLE log.topics (id INTEGER, name VARCHAR, partitions INTEGER);
-CREATE TABLE log.segments (topic INTEGER, number INTEGER);
+CREATE TABLE log.segments (topic INTEGER, number INTEGER, generation INTEGER);
 CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position BIGINT);
 """
 Rows = Sequence[tuple[int, str, str | bytes]]
@@ -34,7 +34,7 @@ def forge(folder: Path, topics: dict[str, Rows], position: int | None = None) ->
         connection.execute(FORMAT)
         for number, (name, rows) in enumerate(topics.items()):
             connection.execute("INSERT INTO log.topics VALUES (?, ?, 1)", [number, name])
-            connection.execute("INSERT INTO log.segments VALUES (?, 0)", [number])
+            connection.execute("INSERT INTO log.segments VALUES (?, 0, 0)", [number])
             table = f"log.records_{number}_0"
             connection.execute(
                 f"CREATE TABLE {table} (part INTEGER, off BIGINT, ts BIGINT, key BLOB, value BLOB)"
