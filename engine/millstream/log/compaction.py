@@ -30,8 +30,7 @@ KEPT_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """The first segments of a topic, which can be compacted, with what they have, and the bytes of
-    those that were not compacted yet."""
+    """The first segments of a topic, which can be compacted, with what they have."""
 
     stored: Stored
     segments: tuple[Segment, ...]
@@ -107,14 +106,16 @@ class Compaction:
         self._drop_replaced()
         with self._lock:
             topics, read = tuple(self._contents.topics.values()), self._contents.read_by_all()
-        with self._file.cursor() as self._cursor:
-            cursor = self._cursor
-            for stored in topics:
-                if stored.policy.compacts and len(stored.segments) > 1 and going_on():
-                    cleaning = self._cleaning(cursor, stored, read)
-                    if cleaning is not None and cleaning.due:
-                        done += self._clean(cursor, cleaning, going_on)
-        self._cursor = None
+        with self._file.cursor() as cursor:
+            self._cursor = cursor
+            try:
+                for stored in topics:
+                    if stored.policy.compacts and len(stored.segments) > 1 and going_on():
+                        cleaning = self._cleaning(cursor, stored, read)
+                        if cleaning is not None and cleaning.due:
+                            done += self._clean(cursor, cleaning, going_on)
+            finally:
+                self._cursor = None
         self._measures.forget_others(topics)
         return done
 
@@ -122,7 +123,9 @@ class Compaction:
         """End what `run` does in another thread now."""
         cursor = self._cursor
         if cursor is not None:
-            cursor.interrupt()
+            # It may have been closed since.
+            with suppress(duckdb.Error):
+                cursor.interrupt()
 
     def begin(self, unknown: Sequence[str]) -> None:
         """Note tables that were found when the log was opened, and that belong to no segment."""
