@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from millstream.command_topic import following, snapshots
@@ -16,13 +15,13 @@ from millstream.functions.user import UserFunction
 from millstream.log.batches import TABLES
 from millstream.log.faults import Fault
 from millstream.log.log import Topic
-from millstream.log.simulated import SimulatedLog
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import execute_script, resume_engine
 from millstream.state.store import Store
+from tests.unit.command_topic.one_at_a_time import OneAtATime
 
 COMMANDS = EngineSettings().command_topic
 VISITS = (
@@ -42,7 +41,7 @@ class Cluster:
         self.clock = clock
         self.on_effect: Callable[[str], None] = lambda name: None
         self.on_request: Callable[[str], Fault] = lambda name: Fault.NONE
-        self.log: SimulatedLog[pa.Table] = SimulatedLog(
+        self.log = OneAtATime(
             TABLES,
             effect=lambda name: self.on_effect(name),
             fault=lambda name: self.on_request(name),
