@@ -1,4 +1,5 @@
-"""The statements of a client: what it looks at, and where its statements come from and go."""
+"""The statements about topics and of a client: what it looks at, and where its statements come from
+and go."""
 
 from __future__ import annotations
 
@@ -15,6 +16,17 @@ class PrintTopic:
     from_beginning: bool = False
     interval: int | None = None
     limit: int | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTopic:
+    """ALTER TOPIC … SET or RESET (an extension); `topic` keeps the case it was typed with. `reset`:
+    settings that go back to their default."""
+
+    topic: str
+    settings: tuple[tuple[str, str], ...] = ()
+    reset: tuple[str, ...] = ()
     span: Span | None = field(default=None, compare=False)
 
 

@@ -9,6 +9,7 @@ from .properties import check_window, optional_properties, properties
 from .queries import query
 from .statements import (
     AlterSource,
+    AlterTopic,
     ColumnRole,
     CreateAs,
     CreateConnector,
@@ -147,6 +148,31 @@ def alter_source(cursor: Cursor) -> AlterSource:
     while cursor.accept(","):
         columns.append(_added(cursor))
     return AlterSource(kind, name, tuple(columns), cursor.span_from(start))
+
+
+def alter_topic(cursor: Cursor) -> AlterTopic:
+    """ALTER TOPIC topic SET ('name' = 'value', …) or RESET ('name', …)."""
+    start = cursor.at
+    cursor.expect("ALTER", "TOPIC")
+    topic = cursor.name_or_string("topic")
+    action = cursor.expect_one("SET", "RESET")
+    cursor.expect("(")
+    if action == "RESET":
+        reset = cursor.comma_list(Cursor.string, ")")
+        return AlterTopic(topic, (), reset, cursor.span_from(start))
+    settings = cursor.comma_list(_topic_setting, ")")
+    return AlterTopic(topic, settings, (), cursor.span_from(start))
+
+
+def _topic_setting(cursor: Cursor) -> tuple[str, str]:
+    name = cursor.string()
+    cursor.expect("=")
+    if cursor.token.kind is Kind.STRING:
+        return name, cursor.string()
+    sign = "-" if cursor.accept("-") else ""
+    if cursor.token.kind is not Kind.INTEGER:
+        raise cursor.unexpected("STRING", "INTEGER_VALUE")
+    return name, f"{sign}{cursor.advance().text}"
 
 
 def _added(cursor: Cursor) -> tuple[str, exp.DataType]:

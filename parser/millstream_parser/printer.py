@@ -17,6 +17,7 @@ from .print_expressions import print_expression, print_type
 from .print_queries import print_duration, print_query
 from .statements import (
     AlterSource,
+    AlterTopic,
     AssertSchema,
     AssertSource,
     AssertTopic,
@@ -84,6 +85,10 @@ def _definition(statement: Statement) -> str | None:
         case AlterSource(kind, name, columns):
             added = (f"ADD COLUMN {quote(c)} {print_type(t)}" for c, t in columns)
             return f"ALTER {kind} {quote(name)} {', '.join(added)}"
+        case AlterTopic(topic, settings, reset):
+            pairs = (f"{quote_string(name)} = {quote_string(value)}" for name, value in settings)
+            listed = ", ".join(map(quote_string, reset) if reset else pairs)
+            return f"ALTER TOPIC {_typed(topic)} {'RESET' if reset else 'SET'} ({listed})"
         case CreateType(name, type_):
             return f"CREATE TYPE {_exists(statement)}{quote(name)} AS {print_type(type_)}"
         case DropType(name):

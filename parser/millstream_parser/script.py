@@ -12,7 +12,7 @@ from sqlglot import exp
 from .control import control_query, define_variable, run_script, set_property, spool
 from .cursor import Cursor
 from .data import copy, insert
-from .definitions import alter_source, create, drop
+from .definitions import alter_source, alter_topic, create, drop
 from .expressions import expression
 from .failure import SyntaxFailure
 from .inspection import assertion, describe, is_query_id, peek, print_topic, show
@@ -188,6 +188,8 @@ def _explain(cursor: Cursor) -> Explain:
 def _alter(cursor: Cursor) -> Statement:
     if cursor.looking_at("ALTER", "SYSTEM"):
         return set_property(cursor)
+    if cursor.looking_at("ALTER", "TOPIC"):
+        return alter_topic(cursor)
     if cursor.ahead(1).upper not in ("STREAM", "TABLE"):
         cursor.advance()
         raise cursor.unexpected("'STREAM'", "'TABLE'", "'SYSTEM'")
@@ -226,10 +228,10 @@ _OPENINGS = (
     *("DEFINE", "UNDEFINE", "EXPLAIN", "DESCRIBE", "PRINT", "PEEK", "RUN SCRIPT", "SPOOL"),
     *("CREATE STREAM", "CREATE TABLE", "CREATE TYPE", "CREATE SOURCE CONNECTOR"),
     *("CREATE SINK CONNECTOR", "DROP STREAM", "DROP TABLE", "DROP TYPE", "DROP CONNECTOR"),
-    *("ALTER STREAM", "ALTER TABLE", "ALTER SYSTEM", "ASSERT TOPIC", "ASSERT SCHEMA"),
-    *("SHOW STREAMS", "SHOW TABLES", "SHOW TOPICS", "SHOW QUERIES", "SHOW PROPERTIES"),
-    *("SHOW FUNCTIONS", "SHOW TYPES", "SHOW VARIABLES", "SHOW CONNECTORS"),
-    *("LIST STREAMS", "LIST TABLES", "LIST TOPICS", "LIST QUERIES"),
+    *("ALTER STREAM", "ALTER TABLE", "ALTER SYSTEM", "ALTER TOPIC"),
+    *("ASSERT TOPIC", "ASSERT SCHEMA", "SHOW STREAMS", "SHOW TABLES", "SHOW TOPICS"),
+    *("SHOW QUERIES", "SHOW PROPERTIES", "SHOW FUNCTIONS", "SHOW TYPES", "SHOW VARIABLES"),
+    *("SHOW CONNECTORS", "LIST STREAMS", "LIST TABLES", "LIST TOPICS", "LIST QUERIES"),
 )
 
 

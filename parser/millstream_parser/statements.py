@@ -12,6 +12,7 @@ from enum import Enum
 
 from sqlglot import exp
 
+from .client_statements import AlterTopic as AlterTopic
 from .client_statements import Peek as Peek
 from .client_statements import PrintTopic as PrintTopic
 from .client_statements import RunScript as RunScript
@@ -430,6 +431,7 @@ Statement = (
     | CreateAs
     | DropSource
     | AlterSource
+    | AlterTopic
     | CreateType
     | DropType
     | CreateConnector

@@ -8,8 +8,9 @@ from typing import Any
 
 from millstream.log.fenced_rounds import RefusedCredentialError
 from millstream.log.log import Outcome, Participant, Result
-from millstream.log.simulated import Part, SimulatedLog
+from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import MemberWriter
+from millstream.log.simulated_writer import Part
 from tests.simulation.sharing import SharingMutant, SharingWorld
 from tests.simulation.world import ROWS
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from millstream.catalog.formats import USABLE
 from millstream.catalog.properties import Form
+from millstream.log.policy import SETTINGS
 from millstream.model.properties import PROPERTIES
 from millstream_cli.prompt.place import Place, follows, place, plain, sources_in
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, written
@@ -81,6 +82,8 @@ def _named(item: Expected, here: Place, names: Names) -> Iterator[Candidate]:
             yield from _with_properties(here)
         case Lexical("string") if rules[0] in ("set", "unset", "alter_system"):
             yield from _settings(here)
+        case Lexical("string") if rules[0] in ("topic_setting", "alter_topic"):
+            yield from (Candidate(f"'{name}'", about) for name, about in SETTINGS.items())
         case Lexical("string") if rules[0] == "property_value":
             yield from _property_values(here, names)
         case Lexical("string") if rules[0] in ("copy", "run_script", "spool"):

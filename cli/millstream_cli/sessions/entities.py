@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from millstream.log.usage import USAGE_COLUMNS
+from millstream.model.iso_times import iso_timestamp
 from millstream_cli.screen.cells import cell
 from millstream_cli.sessions.results import Message, Outcome, ResultTable, Row
 
@@ -119,6 +121,7 @@ _SENTENCES: Mapping[str, Callable[[Entity], str]] = {
 def _topics(entity: Entity) -> ResultTable:
     extended = entity["@type"] == "kafka_topics_extended"
     marked = any("internal" in topic for topic in entity["topics"])
+    measured = any("endOffsets" in topic for topic in entity["topics"])
     columns = ["Kafka Topic", "Partitions", "Partition Replicas"]
     columns += ["Internal"] if marked else []
     rows: list[Row] = []
@@ -128,9 +131,26 @@ def _topics(entity: Entity) -> ResultTable:
         shown = str(replicas[0]) if same else ", ".join(map(str, replicas))
         internal = ("true" if topic.get("internal") else "false",) if marked else ()
         more = (topic.get("consumerCount"), topic.get("consumerGroupCount")) if extended else ()
+        more = (*more, *_usage(topic)) if measured else more
         rows.append((topic["name"], len(replicas), shown, *internal, *more))
-    return ResultTable(
-        columns + (["Consumers", "ConsumerGroups"] if extended else []), rows, entity=entity
+    columns += ["Consumers", "ConsumerGroups"] if extended else []
+    return ResultTable(columns + (list(USAGE_COLUMNS) if measured else []), rows, entity=entity)
+
+
+def _usage(topic: Entity) -> Row:
+    """What servers of ksqlDB do not tell of a topic."""
+    starts, ends = (
+        ", ".join(map(str, topic.get(name) or ())) for name in ("startOffsets", "endOffsets")
+    )
+    oldest = topic.get("oldestTimestamp")
+    time = None if oldest is None else iso_timestamp(oldest * 1000)
+    return (
+        starts,
+        ends,
+        topic.get("records"),
+        topic.get("bytes"),
+        time,
+        topic.get("uncompactedBytes"),
     )
 
 

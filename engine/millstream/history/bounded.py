@@ -24,6 +24,7 @@ from millstream.log.log import (
     TopicPartition,
     Writer,
 )
+from millstream.log.usage import TopicUsage
 from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import MillstreamError, StatementError
 
@@ -171,6 +172,14 @@ class BoundedLog:
     def delete_topic(self, name: str) -> None:
         """Refused."""
         refuse()
+
+    def configure_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Refused."""
+        refuse()
+
+    def usage(self, names: Collection[str]) -> Mapping[str, TopicUsage]:
+        """See `topic`."""
+        return {}
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Refused."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -25,8 +26,9 @@ from millstream.log.checks import (
 )
 from millstream.log.compaction import Compaction
 from millstream.log.contents import Contents
-from millstream.log.duckfile import STATE, is_shared, open_file, opening_error
+from millstream.log.duckfile import STATE, is_shared, open_file, opening_error, reading_error
 from millstream.log.embedded_reads import EmbeddedReads
+from millstream.log.embedded_usage import EmbeddedUsage
 from millstream.log.embedded_writer import EmbeddedWriter, Part
 from millstream.log.log import (
     Appended,
@@ -38,6 +40,7 @@ from millstream.log.log import (
     Result,
     Topic,
     TopicPartition,
+    configured,
     create_one_by_one,
     describe_one_by_one,
     ends_one_by_one,
@@ -45,11 +48,13 @@ from millstream.log.log import (
 )
 from millstream.log.logfile import InDoubtError, LogFile, Writing
 from millstream.log.membership import SoleMember
+from millstream.log.policy import check_settings, policy_of
 from millstream.log.retention import Retention
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.starts import Starts
 from millstream.log.stored import Stored
 from millstream.log.upkeep import Upkeep
+from millstream.log.usage import TopicUsage
 from millstream.log.watchers import News, OnNews, Watchers, changed, grown
 from millstream.model.clock import now_ms
 from millstream.model.errors import MillstreamError
@@ -80,6 +85,7 @@ class EmbeddedLog:
         self._compaction.begin(unknown)
         self._retention = Retention(clock, self._change)
         self._retention.untidy.update(self._contents.topics)
+        self._usage = EmbeddedUsage()
         background = self._compaction if compacting else None
         self._upkeep = Upkeep(file, self._contents, self._retention, background, self.truncate)
 
@@ -181,6 +187,34 @@ class EmbeddedLog:
             self._contents.forget_topic(name)
             self._reads.forget(name, stored.topic.partitions)
         self._watchers.call(changed(name))
+
+    def configure_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """See `Log`."""
+        check_settings(changes)
+        with self._lock:
+            before = self._stored(name, 0)
+            topic = configured(before.topic, changes)
+            after = replace(before, topic=topic, policy=policy_of(topic.config))
+            with self._change() as (cursor, _):
+                tables.update_topic(cursor, after)
+            self._contents.topics[name] = after
+            self._retention.look()
+
+    def usage(self, names: Collection[str]) -> Mapping[str, TopicUsage]:
+        """See `Log`."""
+        for last in (False, True):
+            with self._lock:
+                self._require_open()
+                known = self._contents.topics
+                topics = [known[name] for name in names if name in known]
+            try:
+                with self._file.cursor() as cursor:
+                    return self._usage.of(cursor, topics)
+            except duckdb.Error as error:
+                # Segments were replaced or dropped meanwhile.
+                if last:
+                    raise reading_error(self.path, ", ".join(names), error) from error
+        raise AssertionError
 
     def topic(self, name: str) -> Topic | None:
         """See `Log`."""

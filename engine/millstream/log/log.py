@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from millstream.log.usage import TopicUsage
 from millstream.log.watchers import OnNews
 from millstream.model.errors import MillstreamError
 from millstream.model.event_time import END, NEVER
@@ -38,6 +39,13 @@ class Topic:
     numbered: bool = field(default=False, compare=False)
     """Set by the log: its batches have `NUMBERED_SCHEMA`, so that records of several topics can be
     taken in the order in which they arrived."""
+
+
+def configured(topic: Topic, changes: Mapping[str, str | None]) -> Topic:
+    """The topic with changed settings; None removes one."""
+    settings = {**topic.config, **changes}
+    kept = {name: value for name, value in settings.items() if value is not None}
+    return replace(topic, config=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +355,13 @@ class Log(Protocol[Batch]):
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, its records and all committed positions on it; no error when absent."""
+
+    def configure_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Change settings of a topic; None goes back to the default. Raises StatementError for a
+        topic that does not exist, and for what the log does not accept."""
+
+    def usage(self, names: Collection[str]) -> Mapping[str, TopicUsage]:
+        """What those of these topics hold that exist."""
 
     def topic(self, name: str) -> Topic | None:
         """Describe one topic."""

@@ -35,6 +35,14 @@ class SegmentMeasures:
         self._known[at] = segment.records, found
         return None if grown else found
 
+    def now(self, cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> Measures:
+        """What a segment has now, also of one that has grown."""
+        found = self.of(cursor, stored, segment)
+        if found is None:
+            found = tables.measure(cursor, stored, segment)
+            self._known[stored.id, *segment.table] = segment.records, found
+        return found
+
     def forget_others(self, topics: Iterable[Stored]) -> None:
         """Forget segments of other topics, and those that are gone."""
         seen = {(stored.id, *segment.table) for stored in topics for segment in stored.segments}

@@ -5,8 +5,12 @@ The names and their meaning are Kafka's. What is no number counts as not set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from millstream.model.errors import StatementError
+from millstream.model.nearest import did_you_mean
 
 SEGMENT_BYTES = 256 << 20
 COMPACTED_SEGMENT_BYTES = 32 << 20
@@ -19,6 +23,21 @@ TOMBSTONE_MS = 86_400_000
 DIRTY_RATIO = 1 / 3
 """Kafka's is a half: a log would have twice the size of its newest records, and more while it is
 compacted."""
+
+
+LARGEST = (1 << 63) - 1
+_MS, _BYTES = "a number of milliseconds", "a number of bytes"
+SETTINGS = {
+    "cleanup.policy": "delete, compact or compact,delete",
+    "retention.ms": f"{_MS}, or -1 for no limit",
+    "retention.bytes": f"{_BYTES}, or -1 for no limit",
+    "segment.ms": f"{_MS} from 1 on",
+    "segment.bytes": f"{_BYTES} from 1 on",
+    "delete.retention.ms": _MS,
+    "min.compaction.lag.ms": _MS,
+    "min.cleanable.dirty.ratio": "a number from 0 to 1",
+}
+"""The settings of a topic that count, and their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +62,33 @@ class Policy:
     def limited(self) -> bool:
         """Whether records leave because of their age or their number."""
         return self.deletes and not (self.oldest_ms is None and self.most_bytes is None)
+
+
+def check_settings(changes: Mapping[str, str | None]) -> None:
+    """Refuse settings that no topic of an embedded log has, and values that mean nothing."""
+    for name, value in changes.items():
+        if name not in SETTINGS:
+            raise StatementError(
+                f"A topic has no setting '{name}'.",
+                hint=did_you_mean(name, SETTINGS, f"There are {', '.join(SETTINGS)}."),
+            )
+        if value is not None and not _meaningful(name, value):
+            raise StatementError(
+                f"'{value}' is no {name} of a topic: it is {SETTINGS[name]}.",
+            )
+
+
+def _meaningful(name: str, value: str) -> bool:
+    text = value.strip()
+    match name:
+        case "cleanup.policy":
+            return {part.strip() for part in text.split(",")} <= {"delete", "compact"}
+        case "min.cleanable.dirty.ratio":
+            return re.fullmatch(r"0|1|[01]?\.[0-9]{1,15}", text) is not None and float(text) <= 1
+        case "retention.ms" | "retention.bytes" if text == "-1":
+            return True
+    least = int(name.startswith("segment."))
+    return re.fullmatch(r"[0-9]{1,19}", text) is not None and least <= int(text) <= LARGEST
 
 
 def policy_of(config: Mapping[str, str]) -> Policy:
@@ -74,7 +120,7 @@ def _segment_ms(config: Mapping[str, str], oldest_ms: int | None, *, compacts: b
 def _number(config: Mapping[str, str], name: str, default: int | None = None) -> int | None:
     """Kafka writes -1 for no limit."""
     text = config.get(name, "").strip()
-    return int(text) if text.isdecimal() else default
+    return min(int(text), LARGEST) if re.fullmatch(r"[0-9]{1,99}", text) else default
 
 
 def _ratio(config: Mapping[str, str]) -> float:

@@ -44,6 +44,10 @@ class Retention:
         """Whether it is time to look."""
         return self._clock() >= self._due
 
+    def look(self) -> None:
+        """Look the next time, however short the last one is ago."""
+        self._due = 0
+
     def starts(
         self, cursor: duckdb.DuckDBPyConnection, contents: Contents
     ) -> list[tuple[str, int, int]]:

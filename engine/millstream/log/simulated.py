@@ -8,7 +8,7 @@ open.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic
 
 from millstream.log.batches import Batches
@@ -17,7 +17,6 @@ from millstream.log.checks import (
     check_new_topic,
     check_offset,
     check_partition,
-    closed,
 )
 from millstream.log.faults import Fault, SeededFaults, SimulatedCrash, no_effect, no_fault
 from millstream.log.fenced_rounds import RefusedCredentialError
@@ -34,6 +33,7 @@ from millstream.log.log import (
     Result,
     Topic,
     TopicPartition,
+    configured,
     create_one_by_one,
     describe_one_by_one,
     ends_one_by_one,
@@ -43,19 +43,10 @@ from millstream.log.membership import SoleMember
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.simulated_group import Coordinator, MemberWriter, round_of_members
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
+from millstream.log.simulated_writer import Part, SimulatedWriter
+from millstream.log.usage import TopicUsage
 from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import MillstreamError, UnavailableError
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Generic[Batch]):
-    """What one writer commits."""
-
-    identity: str
-    epoch: int
-    group: str
-    appended: Sequence[Appended[Batch]]
-    positions: Mapping[TopicPartition, int]
 
 
 class SimulatedLog(Generic[Batch]):
@@ -119,6 +110,26 @@ class SimulatedLog(Generic[Batch]):
             self._positions[group] = {at: p for at, p in positions.items() if at[0] != name}
         self._watchers.call(changed(name))
         self._effect("delete_topic")
+
+    def configure_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """See `Log`."""
+        self._request("configure_topic")
+        found = self._topics.get(name)
+        check_partition(name, 0, found)
+        assert found is not None
+        self._topics[name] = configured(found, changes)
+        self._effect("configure_topic")
+
+    def usage(self, names: Collection[str]) -> Mapping[str, TopicUsage]:
+        """See `Log`; offsets alone."""
+        found = self.describe(names)
+        return {
+            name: TopicUsage(
+                tuple(self.start_offset(name, part) for part in range(topic.partitions)),
+                tuple(self.end_offset(name, part) for part in range(topic.partitions)),
+            )
+            for name, topic in found.items()
+        }
 
     def topic(self, name: str) -> Topic | None:
         """See `Log`."""
@@ -418,61 +429,6 @@ class SimulatedLog(Generic[Batch]):
                 undo(held, transaction)
         # Also after an abort: what others wrote behind it can be read now.
         self._watchers.call(grown(topics))
-
-
-class SimulatedWriter(Generic[Batch]):
-    """`Writer` of one identity on a `SimulatedLog`."""
-
-    def __init__(
-        self, log: SimulatedLog[Batch], identity: str, epoch: int, admitted: Callable[[], bool]
-    ) -> None:
-        self._log = log
-        self._admitted = admitted
-        self._identity = identity
-        self._epoch = epoch
-        self._closed = False
-
-    def append(self, appended: Sequence[Appended[Batch]]) -> None:
-        """See `Writer`."""
-        self._require_open()
-        self._log.write(appended, self._check)
-
-    def send(self, appended: Sequence[Appended[Batch]]) -> None:
-        """See `Writer`; nobody checks who makes it."""
-        self._require_open()
-        self._log.write(appended, lambda: None)
-
-    def _check(self) -> None:
-        check_epoch(self._identity, self._epoch, self._log.epoch(self._identity))
-        if not self._admitted():
-            raise UnavailableError(f"The assignment of '{self._identity}' is lost.")
-
-    def transact(
-        self,
-        group: str,
-        appended: Sequence[Appended[Batch]],
-        positions: Mapping[TopicPartition, int],
-    ) -> Outcome:
-        """See `Writer`."""
-        return self._log.transact((self.part(group, appended, positions),))
-
-    def part(
-        self,
-        group: str,
-        appended: Sequence[Appended[Batch]],
-        positions: Mapping[TopicPartition, int],
-    ) -> Part[Batch]:
-        """The same transaction as a part of a larger one."""
-        self._require_open()
-        return Part(self._identity, self._epoch, group, appended, positions)
-
-    def close(self) -> None:
-        """See `Writer`."""
-        self._closed = True
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise closed(f"writer '{self._identity}'")
 
 
 __all__ = ["Fault", "SeededFaults", "SimulatedCrash", "SimulatedLog", "SimulatedWriter"]

@@ -204,6 +204,15 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
     return stored
 
 
+def update_topic(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> None:
+    """Write the settings of a topic (inside the caller's transaction)."""
+    config = stored.topic.config
+    cursor.execute(
+        "UPDATE log.topics SET config = map(?::VARCHAR[], ?::VARCHAR[]) WHERE id = ?",
+        [list(config.keys()), list(config.values()), stored.id],
+    )
+
+
 def _open_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
     cursor.execute(creation(stored, segment))
     _insert_segment(cursor, stored, segment)

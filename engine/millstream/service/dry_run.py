@@ -22,6 +22,7 @@ from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.statements import control, inserting
 from millstream.statements.explain import plan_of
+from millstream.statements.topic_settings import check_alterable
 from millstream_parser import statements as s
 
 
@@ -66,6 +67,8 @@ class DryRun:
                 pass
             case s.Explain(inner) if inner is not None:
                 plan_of(inner, self.catalog, engine.functions, self._session.properties)
+            case s.AlterTopic():
+                check_alterable(statement, self._topics, engine.settings)
             case s.CreateConnector() | s.DropConnector() | s.RunScript() | s.Spool():
                 execute_statement(engine, parsed, self._session)
             case _ if isinstance(statement, Definition):

@@ -53,6 +53,7 @@ from millstream.statements import asserts, control, inserting, inspect, pulling
 from millstream.statements import wordings as statement_wordings
 from millstream.statements.explain import explain
 from millstream.statements.peeking import peek
+from millstream.statements.topic_settings import alter_topic
 from millstream_parser import Values
 from millstream_parser import statements as s
 
@@ -216,6 +217,8 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
             return explain(statement, parsed.script, engine.push_queries, engine.metrics, session)
         case s.Peek():
             return peek(statement, engine.registry)
+        case s.AlterTopic():
+            return alter_topic(statement, engine.registry)
         case s.PrintTopic():
             return print_topic(statement, engine.push_queries)
         case s.SetProperty() | s.DefineVariable():

@@ -11,8 +11,10 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
+from millstream.log.usage import USAGE_COLUMNS, TopicUsage
 from millstream.metrics.figures import PUSH, EngineMetrics
 from millstream.metrics.metrics import Metrics
+from millstream.model.iso_times import iso_timestamp
 from millstream.model.nearest import did_you_mean
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
@@ -167,10 +169,24 @@ def _topics(registry: QueryRegistry, include_internal: bool, extended: bool) -> 
     groups = Counter(
         topic for status in running for topic in {topic for topic, _ in status.positions}
     )
+    usage = registry.log.usage([topic.name for topic in shown])
     return rows(
-        (*columns, "Consumers", "ConsumerGroups"),
-        [(*row, consumers[row[0]], groups[row[0]]) for row in listed],
+        (*columns, "Consumers", "ConsumerGroups", *USAGE_COLUMNS),
+        [
+            (*row, consumers[row[0]], groups[row[0]], *_usage_cells(usage.get(row[0])))
+            for row in listed
+        ],
     )
+
+
+def _usage_cells(usage: TopicUsage | None) -> tuple[str | None, ...]:
+    if usage is None:
+        return (None,) * len(USAGE_COLUMNS)
+    oldest = None if usage.oldest is None else iso_timestamp(usage.oldest * 1000)
+    numbers = (usage.records, usage.bytes, usage.uncompacted)
+    records, size, uncompacted = (None if each is None else str(each) for each in numbers)
+    starts, ends = (", ".join(map(str, each)) for each in (usage.starts, usage.ends))
+    return starts, ends, records, size, oldest, uncompacted
 
 
 def _queries(catalog: Catalog, metrics: EngineMetrics) -> Rows:

@@ -192,6 +192,8 @@ def _simple(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
                 yield from _kept_by(peeked, Operation.READ, around)
         case s.PrintTopic(topic):
             yield Need(Kind.TOPIC, topic, Operation.READ)
+        case s.AlterTopic(topic):
+            yield Need(Kind.TOPIC, topic, Operation.ALTER)
         case s.AssertTopic(topic):
             yield Need(Kind.TOPIC, topic, Operation.DESCRIBE)
         case s.AssertSchema(subject, schema_id):

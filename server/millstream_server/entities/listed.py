@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any, assert_never
 
 from millstream.catalog.source import Source
+from millstream.log.usage import TopicUsage
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
 from millstream.query.session import Session
@@ -114,10 +115,26 @@ def _topics(statement: Show, view: View) -> Entity:
         for query in view.figures.queries
         for topic in {place.topic for place in query.positions}
     )
+    usage = view.engine.log.usage([topic.name for topic in shown])
     for topic in topics:
         topic["consumerCount"] = consumers[topic["name"]]
         topic["consumerGroupCount"] = groups[topic["name"]]
+        topic |= _usage(usage.get(topic["name"]))
     return {"@type": "kafka_topics_extended", "topics": topics}
+
+
+def _usage(usage: TopicUsage | None) -> Entity:
+    """What a topic holds, beside what ksqlDB tells; null where the log cannot tell."""
+    if usage is None:
+        return {}
+    return {
+        "startOffsets": list(usage.starts),
+        "endOffsets": list(usage.ends),
+        "records": usage.records,
+        "bytes": usage.bytes,
+        "oldestTimestamp": usage.oldest,
+        "uncompactedBytes": usage.uncompacted,
+    }
 
 
 def _queries(extended: bool, view: View) -> Entity:

@@ -67,6 +67,8 @@ EXACT = [
     ("SET 'auto.offset.reset' = '|", ["'earliest'", "'latest'"]),
     ("SET 'ksql.query.pull.stream.enabled' = |", ["'true'", "'false'"]),
     ("PRINT |", ["'orders'", "'spent'"]),
+    ("ALTER TOPIC |", ["'orders'", "'spent'"]),
+    ("ALTER TOPIC orders SET ('ret|", ["'retention.ms'", "'retention.bytes'"]),
     ("csas|", ["CREATE STREAM s AS SELECT * FROM "]),
     ("-- sel|", []),
     ("/* sel|", []),

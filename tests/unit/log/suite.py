@@ -23,6 +23,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
+from tests.patience import until
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,30 @@ def check_truncate(subject: Subject, log: Log[Any]) -> None:
     assert read_all(subject, log, partition=1) == [7]
 
 
+def check_settings_and_usage(subject: Subject, log: Log[Any]) -> None:
+    log.create_topic(Topic("t", 2))
+    log.create_topic(Topic("u", 1))
+    log.configure_topic("t", {"retention.ms": "-1", "segment.bytes": "2000000"})
+    until(lambda: settings(log) == {"retention.ms": "-1", "segment.bytes": "2000000"})
+    log.configure_topic("t", {"retention.ms": None, "segment.bytes": "3000000"})
+    until(lambda: settings(log) == {"segment.bytes": "3000000"})
+    with pytest.raises(StatementError, match="no topic 'v'"):
+        log.configure_topic("v", {"retention.ms": "1"})
+    log.writer("w").append([append(subject, [5, 6, 7]), append(subject, [3], partition=1)])
+    log.truncate("t", 0, 1)
+    ends = tuple(log.end_offset("t", part) for part in range(2))
+    found = log.usage(["t", "u", "v"])
+    assert (found["t"].starts, found["t"].ends) == ((1, 0), ends)
+    assert found.keys() == {"t", "u"} and found["u"].ends == (0,)
+    assert found["t"].oldest in (None, 3) and found["u"].oldest is None
+
+
+def settings(log: Log[Any]) -> Mapping[str, str]:
+    topic = log.topic("t")
+    assert topic is not None
+    return topic.config
+
+
 def check_written_end(subject: Subject, log: Log[Any]) -> None:
     log.create_topic(Topic("t", 2))
     assert log.written_end("t", 0) == 0
@@ -295,6 +320,7 @@ CHECKS = (
     check_fencing,
     check_sending,
     check_truncate,
+    check_settings_and_usage,
     check_written_end,
     check_joining_alone,
 )

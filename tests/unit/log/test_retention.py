@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import millstream
-from millstream.log import retention
+from millstream.log import policy, retention
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
-from millstream.model.errors import CorruptionError
+from millstream.model.errors import CorruptionError, StatementError
 
 HOUR = 3_600_000
 DAY = {"retention.ms": str(24 * HOUR)}
@@ -195,3 +195,39 @@ def test_of_a_statement(tmp_path: Path) -> None:
         assert [topic and topic.config.get("retention.ms") for topic in found.values()] == [
             *("86400000", "3600000"),
         ]
+
+
+def test_limits_that_are_changed_count_for_what_is_there(clock: Clock, tmp_path: Path) -> None:
+    log = opened(tmp_path / "a.db", clock, Topic("t", 2))
+    add(log, "t", 0, 99 * HOUR, 99 * HOUR)
+    clock.wait(HOUR)
+    log.maintain()
+    log.configure_topic("t", {"retention.ms": str(HOUR)})
+    log.maintain()
+    clock.wait(0)
+    log.maintain()
+    assert starts(log) == [2, 0]
+    add(log, "t", 0, clock.now)
+    log.configure_topic("t", {"retention.ms": None})
+    clock.wait(99 * HOUR)
+    for _ in range(3):
+        clock.wait(0)
+        log.maintain()
+    assert starts(log) == [2, 0]
+    log.close()
+    with pytest.raises(StatementError, match=r"is no retention\.ms of a topic"):
+        opened(tmp_path / "a.db", clock).configure_topic("t", {"retention.ms": "soon"})
+
+
+@pytest.mark.parametrize("text", ["9" * 30, "9" * 5000, "٣", "-5", "", "1.5"])
+def test_no_setting_of_an_older_file_stops_the_log(clock: Clock, tmp_path: Path, text: str) -> None:
+    """Those that are given when a topic is created are not checked, as was so before."""
+    config = dict.fromkeys((*policy.SETTINGS,), text) | {"cleanup.policy": "compact,delete"}
+    log = opened(tmp_path / "a.db", clock, Topic("t", 2, 1, config))
+    for _ in range(3):
+        add(log, "t", 0, clock.now)
+        clock.wait(HOUR)
+        log.maintain()
+        log.usage(["t"])
+    assert starts(log) in ([0, 0], [2, 0], [3, 0])
+    log.close()

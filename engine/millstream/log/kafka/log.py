@@ -49,6 +49,7 @@ from millstream.log.log import (
 )
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import SoleMember
+from millstream.log.usage import TopicUsage
 from millstream.log.watchers import OnNews, Watchers, changed, grown
 from millstream.model.errors import (
     MillstreamError,
@@ -161,6 +162,14 @@ class KafkaLog:
             while gone and self._topics.groups.positions(group, gone):
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"Positions of '{group}' on topic '{name}' remain")
+
+    def configure_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """See `Log`; the broker decides what it accepts."""
+        self._topics.configure(name, changes)
+
+    def usage(self, names: Collection[str]) -> Mapping[str, TopicUsage]:
+        """See `Log`; without sizes, which the client cannot ask for."""
+        return self._topics.usage(names)
 
     def topic(self, name: str) -> Topic | None:
         """Describe one topic."""

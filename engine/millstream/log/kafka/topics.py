@@ -37,8 +37,10 @@ from millstream.log.kafka.client import (
 from millstream.log.kafka.groups import Groups
 from millstream.log.kafka.purges import Purges
 from millstream.log.kafka.topic_metadata import TopicMetadataCache, absent, described
+from millstream.log.kafka.topic_settings import configure, usage
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
+from millstream.log.usage import TopicUsage
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
@@ -140,6 +142,18 @@ class Topics:
             if self._metadata(name) is None:
                 return
             self._admin.poll(_METADATA_PAUSE)
+
+    def configure(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Change settings of a topic; None goes back to the cluster's default."""
+        configure(self._admin, name, changes)
+
+    def usage(self, names: Collection[str]) -> dict[str, TopicUsage]:
+        """What those of these topics hold that exist."""
+        topics = tuple(self.described(names).values())
+        for topic in topics:
+            for part in range(topic.partitions):
+                self.purges.settle((topic.name, part))
+        return usage(self._admin, topics)
 
     def describe(self, name: str) -> Topic | None:
         """A topic with the settings that differ from the cluster's."""

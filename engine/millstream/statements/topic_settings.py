@@ -1,0 +1,34 @@
+"""Executes ALTER TOPIC: how long records are kept, and a topic's other settings.
+
+An extension: ksqlDB leaves this to Kafka's own tools, which a log in one file does not have. The
+topic itself holds the settings, as on Kafka; the catalog does not know them.
+"""
+
+from __future__ import annotations
+
+from millstream.ddl.environment import Topics
+from millstream.ddl.topics import refuse_internal
+from millstream.model import refusals
+from millstream.model.nearest import topic_hint
+from millstream.model.settings import EngineSettings
+from millstream.queries.registry import QueryRegistry
+from millstream.query.results import Done
+from millstream_parser.statements import AlterTopic
+
+
+def alter_topic(statement: AlterTopic, registry: QueryRegistry) -> Done:
+    """Change the settings of a topic; all of them or none."""
+    check_alterable(statement, registry.log, registry.settings)
+    changes: dict[str, str | None] = {**dict(statement.settings), **dict.fromkeys(statement.reset)}
+    registry.log.configure_topic(statement.topic, changes)
+    return Done(f"Topic {statement.topic} altered")
+
+
+def check_alterable(statement: AlterTopic, topics: Topics, settings: EngineSettings) -> None:
+    """Refuse a topic that does not exist, or that is the engine's own."""
+    name = statement.topic
+    refuse_internal(settings, name, "alter")
+    if topics.topic(name) is None:
+        names = (topic.name for topic in topics.topics())
+        hint = topic_hint(name, names, "SHOW TOPICS lists the topics; names are case-sensitive.")
+        raise refusals.UNKNOWN_TOPIC(topic=name, hint=hint)
