@@ -51,6 +51,7 @@ MAY_SEE: dict[str, set[str]] = {
     "command_topic": LANGUAGE
     | VOCABULARY
     | {"catalog", "log", "ddl", "scripts", "scheduler", "queries"},
+    "backup": VOCABULARY | {"log", "state", "command_topic"},
     "cluster": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}

@@ -20,6 +20,7 @@ from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.scripts.text import read_script
+from millstream_cli import storage
 from millstream_cli.options import parser, registry_settings
 from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell
@@ -43,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         return pipeline_command(words[1:])
     if words[:1] == ["test"]:
         return run_test_command(words[1:])
+    if words[:1] and words[0] in storage.COMMANDS:
+        return storage.storage_command(words[0], words[1:])
     options = _checked(words)
     errors = Output(Console(stderr=True))
     try:

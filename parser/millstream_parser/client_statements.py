@@ -31,6 +31,16 @@ class AlterTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class Backup:
+    """BACKUP TO 'place' (an extension; never accepted over a network). `keep`: how many backups
+    stay there; None for all."""
+
+    place: str
+    keep: int | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Peek:
     """PEEK of a node of a topology; `node` keeps the case it was typed with."""
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from .cursor import Cursor
-from .statements import ControlQuery, DefineVariable, RunScript, SetProperty, Spool, Statement
+from .statements import (
+    Backup,
+    ControlQuery,
+    DefineVariable,
+    RunScript,
+    SetProperty,
+    Spool,
+    Statement,
+)
 from .tokens import Kind
 
 
@@ -47,6 +55,15 @@ def run_script(cursor: Cursor) -> RunScript:
     cursor.expect("RUN", "SCRIPT")
     path = cursor.string()
     return RunScript(path, cursor.span_from(start))
+
+
+def backup(cursor: Cursor) -> Backup:
+    """BACKUP TO 'place' [KEEP n]."""
+    start = cursor.at
+    cursor.expect("BACKUP", "TO")
+    place = cursor.string()
+    keep = cursor.integer() if cursor.accept("KEEP") else None
+    return Backup(place, keep, cursor.span_from(start))
 
 
 def spool(cursor: Cursor) -> Statement:

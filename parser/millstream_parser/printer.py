@@ -22,6 +22,7 @@ from .statements import (
     AssertSource,
     AssertTopic,
     AssertValues,
+    Backup,
     ColumnRole,
     ControlQuery,
     CopyFrom,
@@ -179,6 +180,9 @@ def _control(statement: Statement) -> str | None:
             return f"UNDEFINE {quote(name)}"
         case DefineVariable(name, str(value)):
             return f"DEFINE {quote(name)}={quote_string(value)}"
+        case Backup(place, keep):
+            shown = "" if keep is None else f" KEEP {keep}"
+            return f"BACKUP TO {quote_string(place)}{shown}"
         case RunScript(path):
             return f"RUN SCRIPT {quote_string(path)}"
         case Spool(path):

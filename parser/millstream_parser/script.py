@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .control import control_query, define_variable, run_script, set_property, spool
+from .control import backup, control_query, define_variable, run_script, set_property, spool
 from .cursor import Cursor
 from .data import copy, insert
 from .definitions import alter_source, alter_topic, create, drop
@@ -217,6 +217,7 @@ PRODUCTIONS: dict[str, Callable[[Cursor], Statement]] = {
     "EXPLAIN": _explain,
     "PRINT": print_topic,
     "PEEK": peek,
+    "BACKUP": backup,
     "RUN": run_script,
     "SPOOL": spool,
 }
@@ -226,6 +227,7 @@ _ALL_WORDS = f"A statement starts with {', '.join(PRODUCTIONS)}."
 _OPENINGS = (
     *("SELECT", "INSERT INTO", "COPY", "TERMINATE", "PAUSE", "RESUME", "SET", "UNSET"),
     *("DEFINE", "UNDEFINE", "EXPLAIN", "DESCRIBE", "PRINT", "PEEK", "RUN SCRIPT", "SPOOL"),
+    "BACKUP TO",
     *("CREATE STREAM", "CREATE TABLE", "CREATE TYPE", "CREATE SOURCE CONNECTOR"),
     *("CREATE SINK CONNECTOR", "DROP STREAM", "DROP TABLE", "DROP TYPE", "DROP CONNECTOR"),
     *("ALTER STREAM", "ALTER TABLE", "ALTER SYSTEM", "ALTER TOPIC"),

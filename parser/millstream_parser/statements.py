@@ -13,6 +13,7 @@ from enum import Enum
 from sqlglot import exp
 
 from .client_statements import AlterTopic as AlterTopic
+from .client_statements import Backup as Backup
 from .client_statements import Peek as Peek
 from .client_statements import PrintTopic as PrintTopic
 from .client_statements import RunScript as RunScript
@@ -452,5 +453,6 @@ Statement = (
     | PrintTopic
     | Peek
     | RunScript
+    | Backup
     | Spool
 )

@@ -53,6 +53,7 @@ WHOLE = {
     "service.SPOOL": "there is no such statement here",
     "statements.EXPLAINED_KIND": "there is no such statement here",
     "service.RUN_SCRIPT": "there is no such statement over a network",
+    "service.BACKUP_OVER_NETWORK": "there is no such statement over a network",
     "statements.COPY_OVER_NETWORK": "there is no such statement over a network",
     "statements.INSERTS_DISABLED": "the statement is switched off",
     "statements.PULL_DISABLED": "the statement is switched off",

@@ -35,7 +35,8 @@ from millstream.queries.backfill_result import FirstCommit
 READ_MAX = 10_000
 UNKNOWN = "E-LOG-UNKNOWN"
 """The code of the error after which it is unknown whether a command is on the log."""
-_IDENTITY = "millstream.database"
+IDENTITY = "millstream.database"
+"""The setting of the command topic that holds the id of its database."""
 
 
 class LeaseLostError(FencedError):
@@ -267,7 +268,7 @@ def database_id(log: Log[pa.Table], topic: str) -> str:
     """
     existing = log.topic(topic)
     if existing is None:
-        config = {"cleanup.policy": "delete", _IDENTITY: uuid.uuid4().hex}
+        config = {"cleanup.policy": "delete", IDENTITY: uuid.uuid4().hex}
         existing = Topic(topic, 1, config=config)
         log.create_topic(existing)
-    return existing.config.get(_IDENTITY, "")
+    return existing.config.get(IDENTITY, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +51,7 @@ from millstream.log.membership import SoleMember
 from millstream.log.policy import check_settings, policy_of
 from millstream.log.retention import Retention
 from millstream.log.rounds import in_halves, one_by_one
+from millstream.log.snapshot import LogSnapshot, taken
 from millstream.log.starts import Starts
 from millstream.log.stored import Stored
 from millstream.log.upkeep import Upkeep
@@ -385,6 +386,12 @@ class EmbeddedLog:
         """Compact what is due now, instead of in the background; returns how many segments were
         compacted. Only for a log that is opened with `compacting` false."""
         return self._compaction.run()
+
+    def snapshot(self) -> AbstractContextManager[LogSnapshot]:
+        """All that the log holds, as of one moment, while it goes on. No checkpoint is taken
+        meanwhile."""
+        self._require_open()
+        return taken(self._file, self._lock, self._contents, self._epochs)
 
     def close(self) -> None:
         """See `Log`. The state attached to the instance is closed with it."""

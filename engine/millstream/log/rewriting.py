@@ -14,6 +14,8 @@ from millstream.model.batch import ARRIVAL
 
 _GONE_AFTER = "gone_after"
 """The time in ms after which a tombstone leaves; NULL for all others."""
+MORE_COLUMNS = f", {_GONE_AFTER} BIGINT"
+"""What the table of a segment has that was written again."""
 _FIND_NEWEST = """
 CREATE OR REPLACE TEMP TABLE newest AS
 SELECT part, max(off) AS off FROM ({records}) WHERE key IS NOT NULL GROUP BY part, key
@@ -56,7 +58,7 @@ def rewrite(
     columns += [ARRIVAL] * stored.topic.numbered + ["headers"] * headers
     horizon = f"CASE WHEN value IS NULL THEN coalesce({_GONE_AFTER}, {_horizon(stored, now)}) END"
     cursor.execute(f"DROP TABLE IF EXISTS {stored.relation(new)}")
-    cursor.execute(creation(stored, new, f", {_GONE_AFTER} BIGINT"))
+    cursor.execute(creation(stored, new, MORE_COLUMNS))
     cursor.execute(
         f"INSERT INTO {stored.relation(new)} ({', '.join(columns)}, {_GONE_AFTER})"
         f" SELECT {', '.join(columns)}, {horizon} {_staying(stored, old, now)} ORDER BY part, off"

@@ -74,8 +74,7 @@ def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
         cursor.commit()
         cursor.execute("CHECKPOINT")
         return
-    row = _first(cursor.execute("SELECT version FROM log.about"))
-    version = row[0] if row is not None else None
+    version = _version(cursor)
     if version in _UPGRADES:
         cursor.begin()
         for upgrade in range(version, VERSION):
@@ -83,12 +82,34 @@ def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
         cursor.execute("UPDATE log.about SET version = ?", [VERSION])
         cursor.commit()
     elif version != VERSION:
+        raise _other_version(path, version)
+
+
+def _version(cursor: duckdb.DuckDBPyConnection) -> int:
+    row = _first(cursor.execute("SELECT version FROM log.about"))
+    return int(row[0]) if row is not None else 0
+
+
+def _other_version(path: str, version: int) -> UnavailableError:
+    return UnavailableError(
+        f"The log '{path}' has format {version}; this version of Millstream reads "
+        f"format {VERSION}.",
+        hint="Open it with the version that wrote it.",
+        code="E-VERSION",
+    )
+
+
+def check_version(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
+    """Raise UnavailableError (E-VERSION) unless a file has the format of this version."""
+    version = _version(cursor)
+    if version in _UPGRADES:
         raise UnavailableError(
-            f"The log '{path}' has format {version}; this version of Millstream reads "
-            f"format {VERSION}.",
-            hint="Open it with the version that wrote it.",
+            f"The log '{path}' has format {version}, an earlier one.",
+            hint=f"Open it once with this version, which changes it to format {VERSION}.",
             code="E-VERSION",
         )
+    if version != VERSION:
+        raise _other_version(path, version)
 
 
 def _first(cursor: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:
@@ -103,6 +124,19 @@ def load_openings(cursor: duckdb.DuckDBPyConnection) -> int:
     return int(row[0]) if row else 0
 
 
+def load_about(cursor: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """The id of the next topic, and how often the file was opened for writing."""
+    ((next_topic, openings),) = cursor.execute(
+        "SELECT next_topic, openings FROM log.about"
+    ).fetchall()
+    return int(next_topic), int(openings)
+
+
+def store_about(cursor: duckdb.DuckDBPyConnection, next_topic: int, openings: int) -> None:
+    """Write what `load_about` reads."""
+    cursor.execute("UPDATE log.about SET next_topic = ?, openings = ?", [next_topic, openings])
+
+
 def count_opening(cursor: duckdb.DuckDBPyConnection) -> None:
     """Count this opening as one with writes (inside the caller's transaction)."""
     cursor.execute("UPDATE log.about SET openings = openings + 1")
@@ -110,6 +144,11 @@ def count_opening(cursor: duckdb.DuckDBPyConnection) -> None:
 
 def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
     """All topics, with their bounds derived from the records."""
+    return {stored.topic.name: _measure_last(cursor, stored) for stored in load_bounds(cursor)}
+
+
+def load_bounds(cursor: duckdb.DuckDBPyConnection) -> list[Stored]:
+    """All topics by name, without reading records: they end where their last segment begins."""
     segments: dict[int, list[Segment]] = {}
     for topic_id, number, first, has, generation, cleaned in cursor.execute(
         "SELECT topic, number, first, headers, generation, cleaned FROM log.segments"
@@ -123,7 +162,7 @@ def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
         "SELECT topic, part, max(first) FROM log.starts GROUP BY ALL"
     ).fetchall():
         starts.setdefault(topic_id, {})[part] = start
-    loaded = {}
+    loaded = []
     topics = cursor.execute("SELECT * FROM log.topics ORDER BY name").fetchall()
     for topic_id, name, partitions, replicas, config, numbered in topics:
         own = starts.get(topic_id, {})
@@ -135,7 +174,7 @@ def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
             ends=segments[topic_id][-1].first,
             policy=policy_of(dict(config)),
         )
-        loaded[name] = _measure_last(cursor, stored)
+        loaded.append(stored)
     return loaded
 
 
@@ -189,19 +228,26 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
     made = replace(topic, id=str(row[0]), replicas=max(1, topic.replicas), numbered=True)
     segments, policy = (Segment(0, zeros),), policy_of(topic.config)
     stored = Stored(int(row[0]), made, segments, zeros, zeros, policy)
+    insert_known_topic(cursor, stored)
+    insert_segment(cursor, stored, stored.segments[0])
+    return stored
+
+
+def insert_known_topic(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> None:
+    """Create a topic that has an id, without its tables (inside the caller's transaction)."""
+    topic = stored.topic
     cursor.execute(
-        "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]), TRUE)",
+        "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]), ?)",
         [
             stored.id,
             topic.name,
             topic.partitions,
-            made.replicas,
+            topic.replicas,
             list(topic.config.keys()),
             list(topic.config.values()),
+            topic.numbered,
         ],
     )
-    _open_segment(cursor, stored, stored.segments[0])
-    return stored
 
 
 def update_topic(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> None:
@@ -213,8 +259,12 @@ def update_topic(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> None:
     )
 
 
-def _open_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
-    cursor.execute(creation(stored, segment))
+def insert_segment(
+    cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment, more: str = ""
+) -> None:
+    """Create a segment with an empty table that has `more` columns (inside the caller's
+    transaction)."""
+    cursor.execute(creation(stored, segment, more))
     _insert_segment(cursor, stored, segment)
 
 
@@ -332,7 +382,7 @@ def insert_records(
     after = insertion.after
     segment = after.segments[-1]
     if insertion.opened:
-        _open_segment(cursor, after, segment)
+        insert_segment(cursor, after, segment)
     rows, relation = insertion.rows, after.relation(segment)
     further = [name for name in ("headers", ARRIVAL) if name in rows.column_names]
     columns = ["part", "off", "ts", "key", "value", *further]

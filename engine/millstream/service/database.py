@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from millstream.applications.application import Application, deploy
+from millstream.backup.backup import BackedUp
 from millstream.dsl.streams import KStream, stream
 from millstream.dsl.tables import KTable, table
 from millstream.functions.user import UserFunction
@@ -23,6 +24,7 @@ from millstream.processors.topology import Topology
 from millstream.query.results import Result, Stream
 from millstream.query.session import Session
 from millstream.query.subscription import Subscription
+from millstream.service.backing_up import backup
 from millstream.service.chain_connection import ChainConnection
 from millstream.service.engine import Engine
 from millstream.service.execution import (
@@ -181,6 +183,15 @@ class Database:
         folder. On Kafka it writes only the definitions of streams and tables, to a topic, and
         returns the name of the topic."""
         return seal_streams(self.engine.historical)
+
+    def backup(self, url: str, *, keep: int | None = None) -> BackedUp:
+        """Back up the database to a folder or a URL (`s3://bucket/shop`), while it goes on; of the
+        backups there, the newest `keep` stay. `millstream restore` makes a database of one.
+
+        Raises StatementError for a database on Kafka, whose topics are not ours to back up, and
+        what `millstream.backup.backup.back_up` raises.
+        """
+        return backup(self.engine.registry, url, keep)
 
     def processing_log(self) -> pa.Table:
         """The records that queries could not process, newest last."""

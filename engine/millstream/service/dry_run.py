@@ -18,6 +18,7 @@ from millstream.ddl.topics import PlannedTopics
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement, locate
+from millstream.service.backing_up import check_local
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.statements import control, inserting
@@ -69,6 +70,8 @@ class DryRun:
                 plan_of(inner, self.catalog, engine.functions, self._session.properties)
             case s.AlterTopic():
                 check_alterable(statement, self._topics, engine.settings)
+            case s.Backup():
+                check_local(self._session)
             case s.CreateConnector() | s.DropConnector() | s.RunScript() | s.Spool():
                 execute_statement(engine, parsed, self._session)
             case _ if isinstance(statement, Definition):

@@ -44,6 +44,7 @@ from millstream.scripts.text import (
     substituted,
 )
 from millstream.service import wordings
+from millstream.service.backing_up import backup_to
 from millstream.service.creating import runs
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
@@ -227,6 +228,8 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
             return asserts.check(statement, parsed.script, engine.registry, session)
         case s.RunScript(path):
             return _run_script(engine, path, session)
+        case s.Backup():
+            return backup_to(engine.registry, statement, session)
         case s.Spool():
             raise wordings.SPOOL()
         case s.CreateConnector() | s.DropConnector():

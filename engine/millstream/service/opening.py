@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from pathlib import Path
 
 import duckdb
 
@@ -16,11 +15,10 @@ from millstream.log.duckfile import STATE
 from millstream.log.embedded import EmbeddedLog
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 from millstream.model.problem import Problem
+from millstream.state.files import QUARANTINE, SUFFIX, put_aside
 from millstream.state.store import Store
 
 MEMORY = ":memory:"
-SUFFIX = ".state"
-QUARANTINE = ".quarantine"
 
 
 def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Problem | None]:
@@ -68,7 +66,4 @@ def _unusable(error: Exception) -> bool:
 def _put_aside(log: EmbeddedLog, file: str) -> None:
     with suppress(duckdb.Error):
         log.detach_state()
-    for suffix in ("", ".wal"):
-        old = Path(file + suffix)
-        if old.exists():
-            old.replace(f"{file}{QUARANTINE}{suffix}")
+    put_aside(file)

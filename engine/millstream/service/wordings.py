@@ -5,6 +5,7 @@ from __future__ import annotations
 from millstream.model.refusals import ConflictTemplate, Template, templates_in
 
 RUN_SCRIPT = Template("RUN SCRIPT reads a local file; send the statements instead")
+BACKUP_OVER_NETWORK = Template("BACKUP writes files where the database is, not over a network")
 SUBSCRIBED_KIND = Template("Only a push query has rows to subscribe to")
 SPOOL = Template("SPOOL is a command of the shell, not of the engine")
 QUERIES_FILE_DIFFERS = ConflictTemplate(

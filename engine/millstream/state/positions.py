@@ -9,7 +9,7 @@ import duckdb
 
 from millstream.state.tables import quoted
 
-_TABLE = '"$positions"'
+POSITIONS = '"$positions"'
 
 
 class Position(NamedTuple):
@@ -21,7 +21,7 @@ class Position(NamedTuple):
 
 def positions_table(database: str) -> str:
     """The full SQL name of the table of all positions."""
-    return f"{quoted(database)}.main.{_TABLE}"
+    return f"{quoted(database)}.main.{POSITIONS}"
 
 
 def create_positions(connection: duckdb.DuckDBPyConnection, database: str) -> None:

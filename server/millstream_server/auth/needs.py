@@ -194,6 +194,8 @@ def _simple(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
             yield Need(Kind.TOPIC, topic, Operation.READ)
         case s.AlterTopic(topic):
             yield Need(Kind.TOPIC, topic, Operation.ALTER)
+        case s.Backup(place):
+            yield Need(Kind.FILE, place, Operation.WRITE)
         case s.AssertTopic(topic):
             yield Need(Kind.TOPIC, topic, Operation.DESCRIBE)
         case s.AssertSchema(subject, schema_id):

@@ -11,6 +11,12 @@ ROWS = (
         {},
     ),
     Refused(
+        "BACKUP TO '/x';",
+        "service.BACKUP_OVER_NETWORK",
+        {},
+        local=False,
+    ),
+    Refused(
         "RUN SCRIPT 'x.sql';",
         "service.RUN_SCRIPT",
         {},

@@ -22,7 +22,9 @@ from millstream_grammar.grammar import (
 from millstream_grammar.keywords import HARD, SOFT, TIME_UNITS
 
 CONTEXTUAL = {
+    "BACKUP",
     "COPY",
+    "KEEP",
     "OF",
     "OFF",
     "OFFSETS",
@@ -97,7 +99,7 @@ def test_every_production_is_reached() -> None:
 
 
 def test_every_statement_has_a_title() -> None:
-    assert len(statement_names()) == 38
+    assert len(statement_names()) == 39
     assert [name for name in statement_names() if not productions()[name].title] == []
 
 

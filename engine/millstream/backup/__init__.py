@@ -1,0 +1,1 @@
+"""Backups of databases in a file, and topics as Parquet files."""

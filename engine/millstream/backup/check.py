@@ -1,0 +1,79 @@
+"""Checks a database in a file, or a backup: reads every byte of it, and compares what belongs
+together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from millstream.backup.place import Place
+from millstream.backup.restore import chosen, verify
+from millstream.log.examination import Damage, Examined, examine_log, reading
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import EngineSettings
+from millstream.state.examination import examine_state, state_positions
+from millstream.state.files import SUFFIX, put_aside
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was read, and what is damaged in the log and in the state. The state can be made again
+    from the log."""
+
+    records: int
+    topics: int
+    log: tuple[Damage, ...]
+    state: tuple[Damage, ...]
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is damaged."""
+        return not (self.log or self.state)
+
+
+def check_database(path: str, settings: EngineSettings | None = None) -> Checked:
+    """Check the log at `path` and its state, which no process may have open. Neither is changed.
+    Raises UnavailableError (E-LOG-LOCKED) if one has, CorruptionError if the log does not open."""
+    examined = examine_log(path)
+    state = f"{path}{SUFFIX}"
+    prefix = (settings or EngineSettings()).internal_prefix
+    damages = tuple(_state_damages(state, examined, prefix)) if Path(state).exists() else ()
+    return Checked(examined.records, examined.topics, examined.damages, damages)
+
+
+def _state_damages(path: str, examined: Examined, prefix: str) -> list[Damage]:
+    try:
+        with reading(path) as connection:
+            found = [Damage(f"state, {where}", what) for where, what in examine_state(connection)]
+            if found:
+                return found
+            for query, sub, part, at in state_positions(connection):
+                end = examined.ends.get((f"{prefix}{query}-{sub}-changelog", part))
+                if end is not None and at > end:
+                    what = f"it is as of {at}, but its changelog ends at {end}"
+                    found.append(Damage(f"state of {query}, sub-topology {sub}, {part}", what))
+            return found
+    except MillstreamError as error:
+        if error.code == "E-LOG-LOCKED":
+            raise
+        return [Damage("state", error.detail.splitlines()[0] if error.detail else error.message)]
+    except Exception as error:
+        return [Damage("state", str(error).splitlines()[0])]
+
+
+def put_state_aside(path: str) -> None:
+    """Rename the state of a database, which is then rebuilt when it is opened."""
+    put_aside(f"{path}{SUFFIX}")
+
+
+def check_backup(url: str, at: int | None = None) -> Checked:
+    """Check the files of the newest backup at the place of a URL, or of one as `restore` chooses
+    it. Raises what `restore` raises where there is none."""
+    place = Place.of(url)
+    manifest = chosen(place, at)
+    damages = tuple(
+        Damage(error.message.rstrip("."), error.detail.splitlines()[0] if error.detail else "")
+        for error in verify(place, manifest)
+    )
+    records = sum(file.rows for file in manifest.files.values())
+    return Checked(records, len(manifest.contents.topics), damages, ())

@@ -1,0 +1,42 @@
+"""Reads everything in a state database, and tells what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+
+from millstream.state.positions import POSITIONS
+from millstream.state.tables import quoted
+
+
+def examine_state(
+    connection: duckdb.DuckDBPyConnection,
+) -> Iterator[tuple[str, str]]:
+    """Read all tables of a state database that `connection` has opened: the name of one that is
+    damaged, and what is wrong with it."""
+    try:
+        tables = connection.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables()"
+            " WHERE database_name = current_database() ORDER BY ALL"
+        ).fetchall()
+    except duckdb.Error as error:
+        yield "the list of tables", str(error).splitlines()[0]
+        return
+    for schema, name in tables:
+        try:
+            relation = connection.sql(f"FROM {quoted(schema)}.{quoted(name)}")
+            for _ in relation.to_arrow_reader(65_536):
+                pass
+        except duckdb.Error as error:
+            yield f"table {schema}.{name}", str(error).splitlines()[0]
+
+
+def state_positions(
+    connection: duckdb.DuckDBPyConnection,
+) -> list[tuple[str, int, int, int]]:
+    """Query, sub-topology, partition and the position on the changelog that the state is as of."""
+    rows = connection.execute(
+        f"SELECT query, subtopology, part, position FROM main.{POSITIONS}"
+    ).fetchall()
+    return [(str(query), int(sub), int(part), int(at)) for query, sub, part, at in rows]
