@@ -33,7 +33,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash durability crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -177,6 +177,10 @@ else
 		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED) \
 			$(if $(FORMAT),--format $(FORMAT)); done
 endif
+
+durability: $(STAMP)  ## Loss of power at random moments, and damaged files (needs cc): [IMAGES=n] [FLIPS=n] [SEED=n]
+	@$(BIN)/python -m tests.durability.images --images $(or $(IMAGES),500) --seed $(SEED)
+	@$(BIN)/python -m tests.durability.flips --flips $(or $(FLIPS),500) --seed $(SEED)
 
 crash-spark: $(VENV)/.spark  ## SIGKILL an engine that back-fills on Spark, or Spark's driver: KILLS=n [MINUTES=n] [LOG=embedded|kafka] [KIND=replace] [SEED=n]
 ifeq ($(LOG),kafka)

@@ -129,7 +129,8 @@ class EmbeddedWorld:
         """See `World`."""
         log = EmbeddedLog.open(self._path)
         self._log = log
-        store, problem = open_state(log, self._path, database_id(log, SETTINGS.command_topic))
+        identity = database_id(log, SETTINGS.command_topic)
+        store, problem = open_state(log, self._path, identity, SETTINGS.internal_prefix)
         assert problem is None, problem
         log.lock()
         return resume_engine(MortalLog(log, self.trap.effect), store, SETTINGS, _zero, _CATALOGUE)

@@ -14,6 +14,7 @@ from millstream.backup.backup import BACKUPS, manifests
 from millstream.backup.manifest import Manifest, SegmentFile, damaged, key_of
 from millstream.backup.place import Place
 from millstream.command_topic.commands import IDENTITY
+from millstream.log.high_water import SUFFIX
 from millstream.log.log import configured
 from millstream.log.snapshot import LogContents, write_log
 from millstream.log.stored import Segment, Stored
@@ -46,6 +47,8 @@ def restore(url: str, path: str | Path, at: int | None = None) -> Manifest:
             _renewed(manifest.contents),
             lambda stored, segment: _rows(place, manifest, stored, segment),
         )
+        # What a former file of this name held is not expected of this one.
+        Path(f"{target}{SUFFIX}").unlink(missing_ok=True)
         unfinished.replace(target)
     finally:
         for suffix in ("", ".wal"):

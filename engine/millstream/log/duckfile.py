@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -20,6 +22,7 @@ from millstream.model.errors import (
 _OWN_CHECKPOINTS = {"wal_autocheckpoint": "1TB"}
 _FULL = ("no space left", "file too large", "disk quota", "not enough space")
 _MARKER = "millstream_log_is_open"
+MEMORY = ":memory:"
 STATE = "millstream_state"
 """The name of the database that holds the state, attached to the log's."""
 _TAKEN = {"log", _MARKER, STATE}
@@ -45,6 +48,7 @@ def open_file(
         config["memory_limit"] = memory_limit
     if temp_directory is not None:
         config["temp_directory"] = temp_directory
+    _create(path)
     try:
         connection = duckdb.connect(path, config=config)
     except duckdb.Error as error:
@@ -59,6 +63,28 @@ def open_file(
         connection.close()
         raise _open_here(path) from error
     return connection
+
+
+def _create(path: str) -> None:
+    """Make a file that does not exist, complete before it has its name: a loss of power while it is
+    made would leave a file that does not open. What fails here fails again when it is opened."""
+    file, unfinished = Path(path), Path(f"{path}.new")
+    if path == MEMORY or file.exists():
+        return
+    with suppress(duckdb.Error, OSError):
+        unfinished.unlink(missing_ok=True)
+        duckdb.connect(str(unfinished)).close()
+        with unfinished.open("rb") as made:
+            os.fsync(made.fileno())
+        unfinished.replace(file)
+
+
+def close_unchanged(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close a file that is not used, without the checkpoint that DuckDB takes otherwise: its
+    write-ahead log stays as it was found."""
+    with suppress(duckdb.Error):
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+    connection.close()
 
 
 def _check_name(path: str) -> None:

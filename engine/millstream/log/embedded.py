@@ -26,10 +26,11 @@ from millstream.log.checks import (
 )
 from millstream.log.compaction import Compaction
 from millstream.log.contents import Contents
-from millstream.log.duckfile import STATE, is_shared, open_file, opening_error, reading_error
+from millstream.log.duckfile import STATE, close_unchanged, is_shared, open_file, opening_error
 from millstream.log.embedded_reads import EmbeddedReads
 from millstream.log.embedded_usage import EmbeddedUsage
 from millstream.log.embedded_writer import EmbeddedWriter, Part
+from millstream.log.high_water import HighWater
 from millstream.log.log import (
     Appended,
     Fetched,
@@ -54,6 +55,7 @@ from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.snapshot import LogSnapshot, taken
 from millstream.log.starts import Starts
 from millstream.log.stored import Stored
+from millstream.log.torn import open_mended
 from millstream.log.upkeep import Upkeep
 from millstream.log.usage import TopicUsage
 from millstream.log.watchers import News, OnNews, Watchers, changed, grown
@@ -82,6 +84,7 @@ class EmbeddedLog:
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
             unknown = tables.unknown_tables(cursor, self._contents.topics.values())
+        self._high_water = HighWater(file.path, self._contents.held(), new=file.new)
         self._compaction = Compaction(file, self._contents, self._lock, self._change, clock)
         self._compaction.begin(unknown)
         self._retention = Retention(clock, self._change)
@@ -109,15 +112,18 @@ class EmbeddedLog:
         UnavailableError (E-LOG-LOCKED) while another process has the file open, ConflictError
         (E-LOG-OPEN) when this one has, CorruptionError for a file that is not a log.
         """
-        connection = open_file(str(path), threads, memory_limit, temp_directory)
+        new = not Path(path).exists()
+        connection = open_mended(
+            str(path), lambda: open_file(str(path), threads, memory_limit, temp_directory)
+        )
         try:
-            file = LogFile(str(path), connection)
+            file = LogFile(str(path), connection, new=new)
             return EmbeddedLog(file, tail_bytes, clock, compacting=compacting)
         except duckdb.Error as error:
-            connection.close()
+            close_unchanged(connection)
             raise opening_error(str(path), error) from error
         except MillstreamError:
-            connection.close()
+            close_unchanged(connection)
             raise
 
     # The DuckDB instance, which the state shares
@@ -183,6 +189,7 @@ class EmbeddedLog:
             stored = self._contents.topics.get(name)
             if stored is None:
                 return
+            self._high_water.add(-sum(stored.ends))
             with self._change() as (cursor, _):
                 tables.drop_topic(cursor, stored)
             self._contents.forget_topic(name)
@@ -203,19 +210,8 @@ class EmbeddedLog:
 
     def usage(self, names: Collection[str]) -> Mapping[str, TopicUsage]:
         """See `Log`."""
-        for last in (False, True):
-            with self._lock:
-                self._require_open()
-                known = self._contents.topics
-                topics = [known[name] for name in names if name in known]
-            try:
-                with self._file.cursor() as cursor:
-                    return self._usage.of(cursor, topics)
-            except duckdb.Error as error:
-                # Segments were replaced or dropped meanwhile.
-                if last:
-                    raise reading_error(self.path, ", ".join(names), error) from error
-        raise AssertionError
+        self._require_open()
+        return self._usage.of(self._file, self._contents, names)
 
     def topic(self, name: str) -> Topic | None:
         """See `Log`."""
@@ -286,10 +282,7 @@ class EmbeddedLog:
         self, topic_partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """See `Log`."""
-        return {
-            topic_partition: self.written_end(*topic_partition)
-            for topic_partition in topic_partitions
-        }
+        return {place: self.written_end(*place) for place in topic_partitions}
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`. `maintain` frees the space, a segment at a time.
@@ -357,6 +350,7 @@ class EmbeddedLog:
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
+        self._high_water.set(self._contents.held())
         self._contents.truncate_again(self._starts.moved)
         # What was in doubt may turn out to be there.
         topics = frozenset(self._contents.topics)
@@ -405,6 +399,7 @@ class EmbeddedLog:
                 with suppress(MillstreamError), self._change():
                     pass
             self._file.close()
+            self._high_water.close()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -467,6 +462,7 @@ class EmbeddedLog:
                 tables.move_positions(cursor, moves, self._contents.positions)
             if insertions:
                 self._arrivals = Arrivals(following, begun=True)
+                self._high_water.add(sum(insertion.rows.num_rows for insertion in insertions))
             self._contents.publish(insertions)
             self._retention.untidy.update(
                 insertion.after.topic.name for insertion in insertions if insertion.opened

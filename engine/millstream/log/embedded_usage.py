@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection
 from itertools import pairwise
 
 import duckdb
 
+from millstream.log.contents import Contents
+from millstream.log.duckfile import reading_error
+from millstream.log.logfile import LogFile
 from millstream.log.measures import SegmentMeasures
 from millstream.log.stored import Stored
 from millstream.log.usage import TopicUsage
@@ -21,11 +24,24 @@ class EmbeddedUsage:
         self._measures = SegmentMeasures()
 
     def of(
-        self, cursor: duckdb.DuckDBPyConnection, topics: Sequence[Stored]
+        self, file: LogFile, contents: Contents, names: Collection[str]
     ) -> dict[str, TopicUsage]:
-        """What these topics hold. Raises duckdb.Error for one whose segments are replaced
-        meanwhile."""
-        with self._lock:
+        """What those of these topics hold that exist."""
+        try:
+            return self._measured(file, contents, names)
+        except duckdb.Error:
+            # Segments were replaced or dropped meanwhile.
+            try:
+                return self._measured(file, contents, names)
+            except duckdb.Error as error:
+                raise reading_error(file.path, ", ".join(names), error) from error
+
+    def _measured(
+        self, file: LogFile, contents: Contents, names: Collection[str]
+    ) -> dict[str, TopicUsage]:
+        known = contents.topics
+        topics = [known[name] for name in names if name in known]
+        with self._lock, file.cursor() as cursor:
             return {stored.topic.name: self._usage(cursor, stored) for stored in topics}
 
     def _usage(self, cursor: duckdb.DuckDBPyConnection, stored: Stored) -> TopicUsage:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import duckdb
 
+from millstream.log.block_copies import BlockCopies
 from millstream.log.bound_rows import BoundRows
-from millstream.log.duckfile import is_fatal, is_full, writing_error
+from millstream.log.duckfile import MEMORY, is_fatal, is_full, writing_error
 from millstream.model.errors import UnavailableError
 from millstream.model.retry import retry_until
 
-MEMORY = ":memory:"
 SPARE_BYTES = 64 << 20
 STATE_BLOCK_BYTES = 64 << 10
 """The block size of a new attached database. An index takes at least a block of memory, however few
@@ -46,11 +46,16 @@ Change = Callable[[], AbstractContextManager[Writing]]
 class LogFile:
     """One open file. Not thread-safe but for `cursor`: the log's lock guards it."""
 
-    def __init__(self, path: str, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, path: str, connection: duckdb.DuckDBPyConnection, *, new: bool = False
+    ) -> None:
         self.path = path
+        self.new = new
+        """Whether there was no such file before."""
         self.connection = connection
         self._databases = {"": path}
         """Paths by name; the first one has no name."""
+        self._copies = BlockCopies(path)
         self._writing: Writing | None = None
         """Kept between transactions: opening a connection costs as much as inserting a record."""
         self.doubt = False
@@ -110,9 +115,9 @@ class LogFile:
         """Make the file equal to the instance's contents, so that no restart replays an in-doubt
         transaction. Raises InDoubtError when the file cannot be written."""
         try:
-            with self.cursor() as cursor:
+            with self.cursor() as cursor, self._copies.kept(cursor):
                 cursor.execute("FORCE CHECKPOINT")
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             raise in_doubt(self.path, error) from error
         self.doubt = False
 
@@ -150,8 +155,11 @@ class LogFile:
         return done
 
     def _checkpoint(self, name: str) -> bool:
-        with suppress(duckdb.Error), self.cursor() as cursor:
-            cursor.execute(f"CHECKPOINT {name}")
+        with suppress(duckdb.Error, OSError), self.cursor() as cursor:
+            # The state can be made again.
+            copied = nullcontext() if name else self._copies.kept(cursor)
+            with copied:
+                cursor.execute(f"CHECKPOINT {name}")
             return True
         return False
 
@@ -162,6 +170,7 @@ class LogFile:
             self._writing[0].close()
             self._writing = None
         retry_until(self.connection.close, duckdb.ResourceInUseException)
+        self._copies.close()
 
 
 def _wal_bytes(path: str) -> int:

@@ -73,7 +73,7 @@ def open_engine(
     )
     try:
         identity = database_id(log, settings.command_topic)
-        store, problem = open_state(log, path, identity)
+        store, problem = open_state(log, path, identity, settings.internal_prefix)
         log.lock()
         engine = resume_engine(log, store, settings, clock, catalogue)
     except BaseException:

@@ -15,14 +15,18 @@ from millstream.log.duckfile import STATE
 from millstream.log.embedded import EmbeddedLog
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 from millstream.model.problem import Problem
+from millstream.state.examination import state_positions
 from millstream.state.files import QUARANTINE, SUFFIX, put_aside
 from millstream.state.store import Store
 
 MEMORY = ":memory:"
 
 
-def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Problem | None]:
+def open_state(
+    log: EmbeddedLog, path: str, identity: str, prefix: str
+) -> tuple[Store, Problem | None]:
     """Attach the state of the log at `path`; returns it, and the problem if it was replaced.
+    `prefix`: that of internal topics.
 
     Raises UnavailableError if its file cannot be opened for a reason other than its content.
     """
@@ -30,7 +34,9 @@ def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Probl
         return _attached(log, MEMORY, identity), None
     file = f"{path}{SUFFIX}"
     try:
-        return _attached(log, file, identity), None
+        store = _attached(log, file, identity)
+        _check_not_ahead(log, store, prefix)
+        return store, None
     except (MillstreamError, duckdb.Error) as error:
         if not _unusable(error):
             raise
@@ -54,6 +60,20 @@ def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
     if not store.claim(identity):
         raise CorruptionError(f"The state in '{file}' belongs to another log")
     return store
+
+
+def _check_not_ahead(log: EmbeddedLog, store: Store, prefix: str) -> None:
+    """Refuse a state that knows more than the log, which has lost the end of a changelog."""
+    with store.cursor() as cursor:
+        for query, sub, part, at in state_positions(cursor, store.database):
+            changelog = f"{prefix}{query}-{sub}-changelog"
+            topic = log.topic(changelog)
+            if topic is not None and part < topic.partitions:
+                end = log.end_offset(changelog, part)
+                if at > end:
+                    raise CorruptionError(
+                        f"The state of {query} is as of {at}, but its changelog ends at {end}"
+                    )
 
 
 def _unusable(error: Exception) -> bool:

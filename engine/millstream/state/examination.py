@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import duckdb
 
-from millstream.state.positions import POSITIONS
+from millstream.state.positions import POSITIONS, positions_table
 from millstream.state.tables import quoted
 
 
@@ -33,10 +33,10 @@ def examine_state(
 
 
 def state_positions(
-    connection: duckdb.DuckDBPyConnection,
+    connection: duckdb.DuckDBPyConnection, database: str | None = None
 ) -> list[tuple[str, int, int, int]]:
-    """Query, sub-topology, partition and the position on the changelog that the state is as of."""
-    rows = connection.execute(
-        f"SELECT query, subtopology, part, position FROM main.{POSITIONS}"
-    ).fetchall()
+    """Query, sub-topology, partition and the position on the changelog that the state is as of.
+    `database`: the name of the state's; None for that of the connection."""
+    table = f"main.{POSITIONS}" if database is None else positions_table(database)
+    rows = connection.execute(f"SELECT query, subtopology, part, position FROM {table}").fetchall()
     return [(str(query), int(sub), int(part), int(at)) for query, sub, part, at in rows]

@@ -24,6 +24,7 @@ from millstream.model.errors import (
 )
 from millstream.model.retry import retry_until
 from millstream.operators.program import StateTable
+from millstream.state.files import SUFFIX
 from millstream.state.positions import (
     Position,
     Positions,
@@ -50,6 +51,9 @@ KEEP_FAILURES = "SET disabled_optimizers = 'statistics_propagation'"
 it the failure of it: `CASE WHEN 1 / a = 1 THEN 'x' ELSE 'y' END <> 'z'` was true where `a` is 0."""
 
 
+_DAMAGE = ("corrupt", "checksum", "read enough bytes", "deserialize")
+
+
 class Store:
     """A state database, attached to a DuckDB connection that also runs the programs.
 
@@ -65,6 +69,10 @@ class Store:
         """Names of the Python functions registered with the instance."""
         root.execute(KEEP_FAILURES)
         create_positions(root, database)
+        ((path,),) = root.execute(
+            "SELECT path FROM duckdb_databases() WHERE database_name = ?", [database]
+        ).fetchall()
+        self._path = str(path or ":memory:")
 
     @staticmethod
     def open(path: str | Path, *, threads: int = 1, memory_limit: str | None = None) -> Store:
@@ -102,6 +110,21 @@ class Store:
         if not found:
             self._root.execute(f"INSERT INTO {table} VALUES (?)", [identity])
         return not found or found[0][0] == identity
+
+    def damage(self, error: duckdb.Error) -> CorruptionError | None:
+        """The error of a read that failed because the file is damaged; None if it did for another
+        reason."""
+        text = str(error)
+        if not any(sign in text.casefold() for sign in _DAMAGE):
+            return None
+        log = self._path.removesuffix(SUFFIX)
+        return CorruptionError(
+            f"The state '{self._path}' is damaged.",
+            detail=text,
+            hint=f"Close the database and run millstream check {log} --repair; then it is rebuilt"
+            " from the changelogs.",
+            code="E-STATE-DAMAGED",
+        )
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection that sees committed state; the caller closes it."""

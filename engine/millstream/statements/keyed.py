@@ -119,9 +119,8 @@ def _read(
     try:
         return read(cursor, with_keys(pull.sql, dict.fromkeys(keys)))
     except duckdb.Error as error:
-        raise wordings.PULL_OF_SOURCE_FAILED(
-            source=pull.source.name, detail=reason(error)
-        ) from error
+        failed = wordings.PULL_OF_SOURCE_FAILED(source=pull.source.name, detail=reason(error))
+        raise cluster.registry.store.damage(error) or failed from error
     finally:
         cursor.close()
 

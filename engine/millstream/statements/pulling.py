@@ -142,7 +142,8 @@ def _pull_from_table(
                 lambda: plan.sql(f"({scatter_gather.rows(source, plan.conditions)})")
             )
     except duckdb.Error as error:
-        raise wordings.PULL_OF_SOURCE_FAILED(source=source.name, detail=reason(error)) from error
+        failed = wordings.PULL_OF_SOURCE_FAILED(source=source.name, detail=reason(error))
+        raise cluster.registry.store.damage(error) or failed from error
     finally:
         cursor.close()
     return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
@@ -246,7 +247,8 @@ def _extended(
             relation = partial(_current_rows_sql, scatter_gather=scatter_gather)
             return Rows(scatter_gather.execute(lambda: extended_sql(written, relation), tables))
     except duckdb.Error as error:
-        raise query_wordings.PULL_FAILED(detail=reason(error)) from error
+        failed = query_wordings.PULL_FAILED(detail=reason(error))
+        raise historical.registry.store.damage(error) or failed from error
     finally:
         cursor.close()
 

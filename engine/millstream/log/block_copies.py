@@ -1,0 +1,135 @@
+"""Copies of the blocks that a checkpoint writes over, for as long as it takes.
+
+DuckDB's checkpoint writes what is new to free blocks and then switches to it, but for the blocks
+with the directory of tables: what is new of it goes to free places in the same blocks, each of
+which is written again as a whole. If power is lost in the middle of such a write, the checksum of
+the block is wrong, and what was there before is lost as well. So these blocks are copied to a file
+beside the log first, which is deleted when the checkpoint is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import duckdb
+import numpy as np
+
+from millstream.log.duckfile import MEMORY
+
+SUFFIX = ".blocks"
+_HEADERS = 3 * 4096
+"""Where the first block begins in a file of DuckDB."""
+_MAGIC = b"msblock1"
+_ENTRY = struct.Struct("<qqI")
+_FACTOR, _START = np.uint64(0xBF58476D1CE4E5B9), np.uint64(5381)
+
+
+class BlockCopies:
+    """Copies blocks of an open file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        # Closing any descriptor of a file releases the locks that the process has on it, and
+        # DuckDB has one: this one stays open.
+        self._descriptor = -1
+        with suppress(OSError):
+            self._descriptor = -1 if path == MEMORY else os.open(path, os.O_RDONLY)
+
+    @contextmanager
+    def kept(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Keep copies of the blocks while the caller takes a checkpoint; they stay if it raises.
+        Raises OSError if they cannot be written."""
+        if self._descriptor < 0:
+            yield
+            return
+        file = Path(self._path + SUFFIX)
+        unfinished = Path(f"{file}.new")
+        with unfinished.open("wb") as target:
+            target.write(_MAGIC)
+            for location, length in _directory(cursor):
+                content = os.pread(self._descriptor, length, location)
+                target.write(_ENTRY.pack(location, len(content), zlib.crc32(content)))
+                target.write(content)
+            target.flush()
+            os.fsync(target.fileno())
+        unfinished.replace(file)
+        yield
+        file.unlink()
+
+    def close(self) -> None:
+        """Only after DuckDB has closed the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _directory(cursor: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+    """Where the blocks of the directory are, and how long."""
+    ((size,),) = cursor.execute(
+        "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
+    ).fetchall()
+    blocks = cursor.execute("SELECT DISTINCT block_id FROM pragma_metadata_info()").fetchall()
+    return [(_HEADERS + block * size, size) for (block,) in sorted(blocks)]
+
+
+def put_back(path: str) -> None:
+    """Before the file at `path` is opened: write the copied blocks back if a checkpoint was under
+    way and one of them is torn. The file has not switched to what is new then."""
+    file = Path(path + SUFFIX)
+    with suppress(OSError):
+        copies = _copies(file.read_bytes())
+        with Path(path).open("rb+") as target:
+            if all(map(_whole, copies.values())) and any(
+                not _whole(_at(target, location, len(block))) for location, block in copies.items()
+            ):
+                for location, block in copies.items():
+                    target.seek(location)
+                    target.write(block)
+                target.flush()
+                os.fsync(target.fileno())
+
+
+def _at(file: BinaryIO, location: int, length: int) -> bytes:
+    file.seek(location)
+    return file.read(length)
+
+
+def _whole(block: bytes) -> bool:
+    """Whether a block has the checksum of its content, as DuckDB computes it. Where it computes it
+    in another way, no copy has, and nothing is put back."""
+    if len(block) % 8 or len(block) < 16:
+        return False
+    words = np.frombuffer(block, "<u8")
+    found = np.bitwise_xor.reduce(words[1:] * _FACTOR) ^ _START
+    return bool(found == words[0])
+
+
+def _copies(content: bytes) -> dict[int, bytes]:
+    """The blocks by location; none if the file is damaged."""
+    found: dict[int, bytes] = {}
+    at = len(_MAGIC)
+    if content[:at] != _MAGIC:
+        return {}
+    while at < len(content):
+        if len(content) < at + _ENTRY.size:
+            return {}
+        location, length, checksum = _ENTRY.unpack_from(content, at)
+        at += _ENTRY.size
+        block = content[at : at + length]
+        if zlib.crc32(block) != checksum or len(block) != length:
+            return {}
+        found[location] = block
+        at += length
+    return found
+
+
+def forget(path: str) -> None:
+    """Delete copies: the file has opened without them, and later ones may differ."""
+    with suppress(OSError):
+        Path(path + SUFFIX).unlink(missing_ok=True)
