@@ -17,6 +17,7 @@ import numpy as np
 
 from millstream.log import tables
 from millstream.log.duckfile import opening_error
+from millstream.log.high_water import noted
 from millstream.log.log import TopicPartition
 from millstream.log.stored import Segment, Stored
 from millstream.model.errors import CorruptionError
@@ -73,6 +74,10 @@ def examine_log(path: str) -> Examined:
         for stored in found:
             records += _examine_topic(connection, stored, damages, ends)
         damages += _positions(connection, ends)
+        held, expected = sum(ends.values()), noted(path)
+        if held < expected:
+            what = f"it holds {held} records, {expected} were committed: its end is lost"
+            damages.append(Damage("log", what))
         settings = {stored.topic.name: dict(stored.topic.config) for stored in found}
         return Examined(records, len(found), ends, settings, tuple(damages))
 

@@ -123,6 +123,41 @@ def test_the_state_is_compared_with_its_changelog_and_repaired(path: Path) -> No
         assert sum(n for _, n in db.execute("SELECT k, n FROM t;")) == 500
 
 
+def test_a_lost_end_is_found(tmp_path: Path) -> None:
+    """A file that is older than its mark."""
+    path = tmp_path / "a.db"
+    log = EmbeddedLog.open(path)
+    log.create_topic(Topic("t", 1))
+    log.close()
+    older = path.read_bytes()
+    log = EmbeddedLog.open(path)
+    log.send([Appended("t", 0, raw_batch([(b"k", b"v", 1)] * 3), 3)])
+    log.close()
+    path.write_bytes(older)
+    (damage,) = check_database(str(path)).log
+    assert str(damage) == "log: it holds 0 records, 3 were committed: its end is lost"
+    with pytest.raises(CorruptionError, match="has lost records") as refused:
+        EmbeddedLog.open(path)
+    assert refused.value.code == "E-LOG-CUT" and path.read_bytes() == older
+    path.unlink()
+    EmbeddedLog.open(path).close()
+    assert check_database(str(path)).well, "a new file of this name is not expected to have them"
+
+
+def test_the_mark_follows_what_the_log_holds(tmp_path: Path) -> None:
+    """Whatever happens to a log, it opens again; with a topic less it expects less."""
+    for seed in range(6):
+        life = Life(tmp_path / f"{seed}.db", seed)
+        for _ in range(60):
+            life.step()
+        for topic in life.log.topics():
+            life.log.delete_topic(topic.name)
+            life.log.close()
+            life.open()
+        life.log.close()
+        assert check_database(str(tmp_path / f"{seed}.db")).log == ()
+
+
 def flipped(file: Path, at: int) -> None:
     content = bytearray(file.read_bytes())
     content[at] ^= 1 << at % 8
