@@ -7,8 +7,9 @@ new. The state is not backed up: it is rebuilt from the changelogs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 
@@ -27,10 +28,11 @@ from millstream.command_topic.commands import IDENTITY
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.snapshot import LogContents
 from millstream.log.stored import Segment, Stored
-from millstream.model.errors import ConflictError, StatementError
+from millstream.model.errors import ConflictError, CorruptionError, StatementError
 
 BACKUPS = "backups"
 SEGMENTS = "segments"
+_NAME = re.compile(rf"{BACKUPS}/([0-9]+)\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,19 @@ def manifest_name(taken: int) -> str:
 
 
 def manifests(place: Place) -> list[Manifest]:
-    """The backups at a place, the oldest first."""
-    names = (name for name in place.names(BACKUPS) if name.endswith(".json"))
-    return [decode_manifest(name, place.read(name)) for name in names]
+    """The backups at a place, the oldest first, without damaged ones: none can be restored."""
+    found = []
+    for name in place.names(BACKUPS):
+        if taken_at(name) is not None:
+            with suppress(CorruptionError):
+                found.append(decode_manifest(name, place.read(name)))
+    return found
+
+
+def taken_at(name: str) -> int | None:
+    """When the backup of a manifest's name was taken; None for the name of another file."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 def _check_same(place: Place, database: str, earlier: Iterable[Manifest]) -> None:

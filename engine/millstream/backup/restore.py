@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from millstream.backup.backup import BACKUPS, manifests
-from millstream.backup.manifest import Manifest, SegmentFile, damaged, key_of
+from millstream.backup.backup import BACKUPS, taken_at
+from millstream.backup.manifest import Manifest, SegmentFile, damaged, decode_manifest, key_of
 from millstream.backup.place import Place
 from millstream.command_topic.commands import IDENTITY
 from millstream.log.high_water import SUFFIX
@@ -58,19 +58,21 @@ def restore(url: str, path: str | Path, at: int | None = None) -> Manifest:
 
 def chosen(place: Place, at: int | None) -> Manifest:
     """The newest backup at a place, or the newest one that was taken until `at`."""
-    found = manifests(place)
+    times = {name: taken_at(name) for name in place.names(BACKUPS)}
+    found = {taken: name for name, taken in times.items() if taken is not None}
     if not found:
         raise StatementError(
             f"There is no backup at '{place.url}'.",
             hint=f"A place of backups has a folder '{BACKUPS}'.",
         )
-    until = [each for each in found if at is None or each.taken <= at]
+    until = [taken for taken in found if at is None or taken <= at]
     if not until:
         raise StatementError(
             f"The backups at '{place.url}' are later than that.",
-            hint=f"The first one was taken at {iso_timestamp(found[0].taken * 1000)}.",
+            hint=f"The first one was taken at {iso_timestamp(min(found) * 1000)}.",
         )
-    return until[-1]
+    name = found[max(until)]
+    return decode_manifest(name, place.read(name))
 
 
 def _renewed(contents: LogContents) -> LogContents:

@@ -156,7 +156,7 @@ def test_the_next_backup_writes_what_is_new(tmp_path: Path) -> None:
     log.send([Appended("t", 0, batch, 1)])
     second = back_up(log, place, CLOCK)
     assert (second.files, second.new_files, second.dropped) == (7, 1, 0)
-    assert len(restore.manifests(Place.of(place))) == 3
+    assert len(backup.manifests(Place.of(place))) == 3
     log.truncate("t", 0, 4)
     log.maintain()
     third = back_up(log, place, CLOCK, keep=1)
@@ -209,7 +209,7 @@ def test_the_statement(shop: Database, tmp_path: Path) -> None:
     done = shop.execute(f"BACKUP TO '{tmp_path / 'b'}';")
     assert isinstance(done, Done) and "segments" in done.message
     shop.execute(f"BACKUP TO '{tmp_path / 'b'}' KEEP 1;")
-    (kept,) = restore.manifests(Place.of(str(tmp_path / "b")))
+    (kept,) = backup.manifests(Place.of(str(tmp_path / "b")))
     assert len(kept.contents.topics) == 3
     shop.execute("SET 'auto.offset.reset' = 'earliest';")
     with pytest.raises(StatementError, match="0 backups cannot be kept"):
@@ -402,7 +402,7 @@ def test_manifests_are_read_as_they_were_written(tmp_path: Path) -> None:
         life.step()
     back_up(life.log, str(tmp_path / "b"), CLOCK)
     life.log.close()
-    (found,) = restore.manifests(Place.of(str(tmp_path / "b")))
+    (found,) = backup.manifests(Place.of(str(tmp_path / "b")))
     assert isinstance(found, Manifest)
     again = manifest.decode_manifest("x", manifest.encode_manifest(found))
     assert manifest.encode_manifest(again) == manifest.encode_manifest(found)
@@ -413,3 +413,19 @@ def test_topics_of_a_cluster_are_not_ours_to_back_up(tmp_path: Path) -> None:
     with pytest.raises(StatementError, match="Only a database in a file or in memory"):
         Database(engine, Session()).backup(str(tmp_path / "b"))
     engine.close()
+
+
+def test_a_damaged_manifest_does_not_stand_in_the_way_of_others(
+    shop: Database, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "b")
+    first, second = shop.backup(place).taken, shop.backup(place).taken
+    file = tmp_path / "b" / backup.manifest_name(second)
+    file.write_bytes(file.read_bytes()[:-9])
+    (tmp_path / "b" / "backups" / "notes.json").write_text("of somebody else")
+    with pytest.raises(CorruptionError, match=r"\.json' of the backup is damaged"):
+        restore.restore(place, tmp_path / "r.db")
+    restore.restore(place, tmp_path / "r.db", first)
+    third = shop.backup(place, keep=1)
+    assert third.new_files == 0
+    restore.restore(place, tmp_path / "s.db")
