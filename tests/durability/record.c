@@ -16,7 +16,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { OPENED = 1, WRITTEN, TRUNCATED, SYNCED, RENAMED, UNLINKED, CREATED };
+enum { OPENED = 1, WRITTEN, TRUNCATED, SYNCED, RENAMED, UNLINKED, CREATED, LINKED };
 enum { FILES = 4096, NAME = 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -171,6 +171,16 @@ int rename(const char *from, const char *to) {
     pthread_mutex_lock(&lock);
     int failed = real_rename(from, to);
     if (!failed) put(RENAMED, number_of(from), number_of(to), NULL, 0);
+    pthread_mutex_unlock(&lock);
+    return failed;
+}
+
+int link(const char *from, const char *to) {
+    REAL(int, link, const char *, const char *);
+    if (!below(from)) return real_link(from, to);
+    pthread_mutex_lock(&lock);
+    int failed = real_link(from, to);
+    if (!failed) put(LINKED, number_of(from), number_of(to), NULL, 0);
     pthread_mutex_unlock(&lock);
     return failed;
 }

@@ -33,9 +33,10 @@ class Kind(IntEnum):
     RENAMED = 5
     UNLINKED = 6
     CREATED = 7
+    LINKED = 8
 
 
-METADATA = frozenset({Kind.TRUNCATED, Kind.RENAMED, Kind.UNLINKED, Kind.CREATED})
+METADATA = frozenset({Kind.TRUNCATED, Kind.RENAMED, Kind.UNLINKED, Kind.CREATED, Kind.LINKED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ def image(recording: Recording, done: int, chance: random.Random) -> dict[str, b
             # What is written to a file that was not made is not written to its predecessor.
             if step.kind is Kind.CREATED:
                 unborn.add(step.file)
+            elif step.kind in (Kind.RENAMED, Kind.LINKED):
+                unborn.add(step.offset)
             continue
         if step.file in unborn:
             continue
@@ -163,6 +166,10 @@ def _apply(files: dict[int, bytearray], step: Step) -> None:
         case Kind.RENAMED:
             if step.file in files:
                 files[step.offset] = files.pop(step.file)
+        case Kind.LINKED:
+            # The first name is not written to any more.
+            if step.file in files:
+                files[step.offset] = bytearray(files[step.file])
         case Kind.TRUNCATED:
             _resize(files, step.file, step.offset)
         case Kind.WRITTEN if step.file in files:

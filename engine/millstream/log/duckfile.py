@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -68,15 +69,19 @@ def open_file(
 def _create(path: str) -> None:
     """Make a file that does not exist, complete before it has its name: a loss of power while it is
     made would leave a file that does not open. What fails here fails again when it is opened."""
-    file, unfinished = Path(path), Path(f"{path}.new")
+    file = Path(path)
     if path == MEMORY or file.exists():
         return
+    unfinished = Path(f"{path}.{uuid.uuid4().hex}.new")
     with suppress(duckdb.Error, OSError):
-        unfinished.unlink(missing_ok=True)
-        duckdb.connect(str(unfinished)).close()
-        with unfinished.open("rb") as made:
-            os.fsync(made.fileno())
-        unfinished.replace(file)
+        try:
+            duckdb.connect(str(unfinished)).close()
+            with unfinished.open("rb") as made:
+                os.fsync(made.fileno())
+            # Unlike a renaming, this takes the place of no file that another process has made.
+            file.hardlink_to(unfinished)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def close_unchanged(connection: duckdb.DuckDBPyConnection) -> None:

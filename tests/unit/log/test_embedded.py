@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from millstream.log import starts
+from millstream.log import duckfile, starts
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Outcome, Topic
 from millstream.log.logfile import STATE_BLOCK_BYTES, LogFile, in_doubt
@@ -498,3 +498,21 @@ def test_a_state_of_larger_blocks_is_opened_as_it_is(tmp_path: Path) -> None:
     assert block_sizes(log)["millstream_state"] == 262_144
     assert log.connection.cursor().execute("SELECT n FROM millstream_state.t").fetchall() == [(7,)]
     log.close()
+
+
+def test_a_file_that_another_process_makes_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes that open one new file see that it does not exist, both of them."""
+    path = tmp_path / "a.db"
+    first = EmbeddedLog.open(path)
+    first.create_topic(Topic("t", 1))
+    first.close()
+    made = path.stat().st_ino
+    monkeypatch.setattr(duckfile.Path, "exists", lambda self: False)
+    second = EmbeddedLog.open(path)
+    monkeypatch.undo()
+    assert second.topic("t") is not None
+    second.close()
+    assert path.stat().st_ino == made
+    assert {file.name for file in tmp_path.iterdir()} <= {"a.db", "a.db.mark"}
