@@ -11,7 +11,7 @@ from millstream.backup.restore import chosen, verify
 from millstream.log.examination import Damage, Examined, examine_log, reading
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.state.examination import examine_state, state_positions
+from millstream.state.examination import ahead_of_changelogs, examine_state
 from millstream.state.files import SUFFIX, put_aside
 
 
@@ -47,17 +47,16 @@ def _state_damages(path: str, examined: Examined, prefix: str) -> list[Damage]:
             found = [Damage(f"state, {where}", what) for where, what in examine_state(connection)]
             if found:
                 return found
-            for query, sub, part, at in state_positions(connection):
-                end = examined.ends.get((f"{prefix}{query}-{sub}-changelog", part))
-                if end is not None and at > end:
-                    what = f"it is as of {at}, but its changelog ends at {end}"
-                    found.append(Damage(f"state of {query}, sub-topology {sub}, {part}", what))
-            return found
+            ahead = ahead_of_changelogs(
+                connection, prefix, lambda topic, part: examined.ends.get((topic, part))
+            )
+            return [Damage(where, what) for where, what in ahead]
     except MillstreamError as error:
         if error.code == "E-LOG-LOCKED":
             raise
         return [Damage("state", error.detail.splitlines()[0] if error.detail else error.message)]
     except Exception as error:
+        # A file of DuckDB that is no state of ours: what it raises is DuckDB's.
         return [Damage("state", str(error).splitlines()[0])]
 
 

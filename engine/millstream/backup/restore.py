@@ -14,7 +14,7 @@ from millstream.backup.backup import BACKUPS, taken_at
 from millstream.backup.manifest import Manifest, SegmentFile, damaged, decode_manifest, key_of
 from millstream.backup.place import Place
 from millstream.command_topic.commands import IDENTITY
-from millstream.log.high_water import SUFFIX
+from millstream.log.commit_mark import SUFFIX
 from millstream.log.log import configured
 from millstream.log.snapshot import LogContents, write_log
 from millstream.log.stored import Segment, Stored

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -69,7 +70,7 @@ def _unwritten(path: str | Path, error: OSError) -> UnavailableError:
 
 
 def _row_columns(records: pa.Table, partition: int) -> pa.Table:
-    parts = pa.array([partition] * records.num_rows, pa.int32())
+    parts = pa.repeat(pa.scalar(partition, pa.int32()), records.num_rows)
     columns = [parts, *(records[name] for name in SCHEMA.names[1:])]
     times = columns[2].cast(pa.int64()).cast(SCHEMA.field("timestamp").type)
     columns[2] = times
@@ -161,7 +162,7 @@ def _appended(name: str, rows: pa.Table) -> list[Appended[pa.Table]]:
     times = given["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     records = pa.table(
         [
-            pa.array(range(count), pa.int64()),
+            pa.array(np.arange(count, dtype=np.int64)),
             pc.fill_null(times, now_ms()),
             *(given[column].cast(RAW_SCHEMA.field(column).type) for column in RAW_SCHEMA.names[2:]),
         ],

@@ -35,10 +35,6 @@ class Contents:
             self.topics, self.positions = topics, positions
             self.tail = TailCache(self._tail_bytes)
 
-    def held(self) -> int:
-        """How many records the topics were ever given."""
-        return sum(sum(stored.ends) for stored in self.topics.values())
-
     def listed(self) -> tuple[Topic, ...]:
         """The topics, by name."""
         return tuple(self.topics[name].topic for name in sorted(self.topics))

@@ -24,13 +24,13 @@ from millstream.log.checks import (
     check_partition,
     closed,
 )
+from millstream.log.commit_mark import CommitMark
 from millstream.log.compaction import Compaction
 from millstream.log.contents import Contents
-from millstream.log.duckfile import STATE, close_unchanged, is_shared, open_file, opening_error
+from millstream.log.duckfile import STATE, is_shared, open_file, opening_error
 from millstream.log.embedded_reads import EmbeddedReads
 from millstream.log.embedded_usage import EmbeddedUsage
 from millstream.log.embedded_writer import EmbeddedWriter, Part
-from millstream.log.high_water import HighWater
 from millstream.log.log import (
     Appended,
     Fetched,
@@ -54,7 +54,7 @@ from millstream.log.retention import Retention
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.snapshot import LogSnapshot, taken
 from millstream.log.starts import Starts
-from millstream.log.stored import Stored
+from millstream.log.stored import Stored, records_given
 from millstream.log.torn import open_mended
 from millstream.log.upkeep import Upkeep
 from millstream.log.usage import TopicUsage
@@ -84,7 +84,9 @@ class EmbeddedLog:
             self._epochs = tables.load_epochs(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
             unknown = tables.unknown_tables(cursor, self._contents.topics.values())
-        self._high_water = HighWater(file.path, self._contents.held(), new=file.new)
+        self._mark = CommitMark(
+            file.path, records_given(self._contents.topics.values()), new=file.new
+        )
         self._compaction = Compaction(file, self._contents, self._lock, self._change, clock)
         self._compaction.begin(unknown)
         self._retention = Retention(clock, self._change)
@@ -116,14 +118,14 @@ class EmbeddedLog:
         connection = open_mended(
             str(path), lambda: open_file(str(path), threads, memory_limit, temp_directory)
         )
+        file = LogFile(str(path), connection, new=new)
         try:
-            file = LogFile(str(path), connection, new=new)
             return EmbeddedLog(file, tail_bytes, clock, compacting=compacting)
         except duckdb.Error as error:
-            close_unchanged(connection)
+            file.close_unchanged()
             raise opening_error(str(path), error) from error
         except MillstreamError:
-            close_unchanged(connection)
+            file.close_unchanged()
             raise
 
     # The DuckDB instance, which the state shares
@@ -189,7 +191,7 @@ class EmbeddedLog:
             stored = self._contents.topics.get(name)
             if stored is None:
                 return
-            self._high_water.add(-sum(stored.ends))
+            self._mark.add(-sum(stored.ends))
             with self._change() as (cursor, _):
                 tables.drop_topic(cursor, stored)
             self._contents.forget_topic(name)
@@ -350,7 +352,7 @@ class EmbeddedLog:
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
-        self._high_water.set(self._contents.held())
+        self._mark.set(records_given(self._contents.topics.values()))
         self._contents.truncate_again(self._starts.moved)
         # What was in doubt may turn out to be there.
         topics = frozenset(self._contents.topics)
@@ -399,7 +401,7 @@ class EmbeddedLog:
                 with suppress(MillstreamError), self._change():
                     pass
             self._file.close()
-            self._high_water.close()
+            self._mark.close()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -462,7 +464,7 @@ class EmbeddedLog:
                 tables.move_positions(cursor, moves, self._contents.positions)
             if insertions:
                 self._arrivals = Arrivals(following, begun=True)
-                self._high_water.add(sum(insertion.rows.num_rows for insertion in insertions))
+                self._mark.add(sum(insertion.rows.num_rows for insertion in insertions))
             self._contents.publish(insertions)
             self._retention.untidy.update(
                 insertion.after.topic.name for insertion in insertions if insertion.opened

@@ -42,6 +42,7 @@ class EmbeddedUsage:
         known = contents.topics
         topics = [known[name] for name in names if name in known]
         with self._lock, file.cursor() as cursor:
+            self._measures.forget_others(tuple(known.values()))
             return {stored.topic.name: self._usage(cursor, stored) for stored in topics}
 
     def _usage(self, cursor: duckdb.DuckDBPyConnection, stored: Stored) -> TopicUsage:

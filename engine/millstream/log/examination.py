@@ -16,8 +16,8 @@ import duckdb
 import numpy as np
 
 from millstream.log import tables
+from millstream.log.commit_mark import noted
 from millstream.log.duckfile import opening_error
-from millstream.log.high_water import noted
 from millstream.log.log import TopicPartition
 from millstream.log.stored import Segment, Stored
 from millstream.model.errors import CorruptionError
@@ -38,13 +38,12 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was read: how many records, the ends of all partitions, and what is damaged."""
+    """What was read: how many records and topics, the ends of all partitions, and what is
+    damaged."""
 
     records: int
     topics: int
     ends: Mapping[TopicPartition, int]
-    config: Mapping[str, Mapping[str, str]]
-    """The settings of the topics."""
     damages: tuple[Damage, ...]
 
 
@@ -78,8 +77,7 @@ def examine_log(path: str) -> Examined:
         if held < expected:
             what = f"it holds {held} records, {expected} were committed: its end is lost"
             damages.append(Damage("log", what))
-        settings = {stored.topic.name: dict(stored.topic.config) for stored in found}
-        return Examined(records, len(found), ends, settings, tuple(damages))
+        return Examined(records, len(found), ends, tuple(damages))
 
 
 def _topics(connection: duckdb.DuckDBPyConnection, path: str) -> list[Stored]:

@@ -12,7 +12,7 @@ import duckdb
 
 from millstream.log.block_copies import BlockCopies
 from millstream.log.bound_rows import BoundRows
-from millstream.log.duckfile import MEMORY, is_fatal, is_full, writing_error
+from millstream.log.duckfile import MEMORY, close_unchanged, is_fatal, is_full, writing_error
 from millstream.model.errors import UnavailableError
 from millstream.model.retry import retry_until
 
@@ -162,6 +162,11 @@ class LogFile:
                 cursor.execute(f"CHECKPOINT {name}")
             return True
         return False
+
+    def close_unchanged(self) -> None:
+        """Release a file that is not used; see `duckfile.close_unchanged`."""
+        close_unchanged(self.connection)
+        self._copies.close()
 
     def close(self) -> None:
         """Release the file, after the last statement that reads it has ended."""

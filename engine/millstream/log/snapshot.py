@@ -97,6 +97,7 @@ def write_log(
             for stored in contents.topics:
                 _write_topic(cursor, stored, rows)
             _write_rest(cursor, contents)
+            # Raises if it does not belong together.
             tables.load_topics(cursor)
             cursor.execute("CHECKPOINT")
     except duckdb.IOException as error:

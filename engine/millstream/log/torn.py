@@ -2,7 +2,7 @@
 
 A checkpoint may have been under way (`block_copies`), or the last transaction. DuckDB leaves out an
 unfinished end of its write-ahead log, but refuses one of which a later part has reached the disk
-and an earlier one has not. Nothing of it was committed, as long as the log holds what `high_water`
+and an earlier one has not. Nothing of it was committed, as long as the log holds what `commit_mark`
 expects without it.
 """
 
@@ -19,7 +19,7 @@ import duckdb
 
 from millstream.log import tables
 from millstream.log.block_copies import forget, put_back
-from millstream.log.high_water import noted
+from millstream.log.commit_mark import noted
 from millstream.model.errors import CorruptionError
 
 _CORRUPT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")

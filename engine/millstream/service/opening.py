@@ -15,7 +15,7 @@ from millstream.log.duckfile import STATE
 from millstream.log.embedded import EmbeddedLog
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 from millstream.model.problem import Problem
-from millstream.state.examination import state_positions
+from millstream.state.examination import ahead_of_changelogs
 from millstream.state.files import QUARANTINE, SUFFIX, put_aside
 from millstream.state.store import Store
 
@@ -64,16 +64,14 @@ def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
 
 def _check_not_ahead(log: EmbeddedLog, store: Store, prefix: str) -> None:
     """Refuse a state that knows more than the log, which has lost the end of a changelog."""
+
+    def end_of(name: str, part: int) -> int | None:
+        topic = log.topic(name)
+        return log.end_offset(name, part) if topic and part < topic.partitions else None
+
     with store.cursor() as cursor:
-        for query, sub, part, at in state_positions(cursor, store.database):
-            changelog = f"{prefix}{query}-{sub}-changelog"
-            topic = log.topic(changelog)
-            if topic is not None and part < topic.partitions:
-                end = log.end_offset(changelog, part)
-                if at > end:
-                    raise CorruptionError(
-                        f"The state of {query} is as of {at}, but its changelog ends at {end}"
-                    )
+        for where, what in ahead_of_changelogs(cursor, prefix, end_of, store.database):
+            raise CorruptionError(f"The {where}: {what}")
 
 
 def _unusable(error: Exception) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import duckdb
 
@@ -32,11 +32,19 @@ def examine_state(
             yield f"table {schema}.{name}", str(error).splitlines()[0]
 
 
-def state_positions(
-    connection: duckdb.DuckDBPyConnection, database: str | None = None
-) -> list[tuple[str, int, int, int]]:
-    """Query, sub-topology, partition and the position on the changelog that the state is as of.
-    `database`: the name of the state's; None for that of the connection."""
+def ahead_of_changelogs(
+    connection: duckdb.DuckDBPyConnection,
+    prefix: str,
+    end_of: Callable[[str, int], int | None],
+    database: str | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Where the state knows more than its changelogs, and what is wrong there. `prefix`: that of
+    internal topics; `end_of`: the end of a topic's partition, None if there is none; `database`:
+    the name of the state's, None for that of the connection."""
     table = f"main.{POSITIONS}" if database is None else positions_table(database)
     rows = connection.execute(f"SELECT query, subtopology, part, position FROM {table}").fetchall()
-    return [(str(query), int(sub), int(part), int(at)) for query, sub, part, at in rows]
+    for query, sub, part, at in rows:
+        end = end_of(f"{prefix}{query}-{sub}-changelog", part)
+        if end is not None and at > end:
+            where = f"state of {query}, sub-topology {sub}, partition {part}"
+            yield where, f"it is as of {at}, but its changelog ends at {end}"

@@ -1,4 +1,4 @@
-"""A file system for backups that fails when it is told to."""
+"""A local file system with failing calls, for tests of backups."""
 
 from __future__ import annotations
 

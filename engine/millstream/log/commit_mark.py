@@ -22,7 +22,7 @@ _LAYOUT = struct.Struct("<8sqI")
 _MAGIC = b"msmark01"
 
 
-class HighWater:
+class CommitMark:
     """How many records a log of one process holds, counted over all topics that it has."""
 
     def __init__(self, path: str, held: int, *, new: bool) -> None:
