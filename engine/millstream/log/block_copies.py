@@ -9,6 +9,7 @@ beside the log first, which is deleted when the checkpoint is complete.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
 import zlib
@@ -78,13 +79,20 @@ def _directory(cursor: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
     return [(_HEADERS + block * size, size) for (block,) in sorted(blocks)]
 
 
+def there_are_copies(path: str) -> bool:
+    """Whether a checkpoint of the file at `path` is under way, or was when its process ended."""
+    return Path(path + SUFFIX).exists()
+
+
 def put_back(path: str) -> None:
-    """Before the file at `path` is opened: write the copied blocks back if a checkpoint was under
-    way and one of them is torn. The file has not switched to what is new then."""
+    """Write the copied blocks back to the file at `path`, which this process must not have open, if
+    one of them is torn: the file has not switched to what is new then. Nothing is written while
+    another process has the file open."""
     file = Path(path + SUFFIX)
     with suppress(OSError):
         copies = _copies(file.read_bytes())
         with Path(path).open("rb+") as target:
+            fcntl.lockf(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if all(map(_whole, copies.values())) and any(
                 not _whole(_at(target, location, len(block))) for location, block in copies.items()
             ):

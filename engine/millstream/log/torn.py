@@ -18,8 +18,10 @@ from pathlib import Path
 import duckdb
 
 from millstream.log import tables
-from millstream.log.block_copies import forget, put_back
+from millstream.log.block_copies import forget, put_back, there_are_copies
 from millstream.log.commit_mark import noted
+from millstream.log.duckfile import close_unchanged
+from millstream.log.stored import records_given
 from millstream.model.errors import CorruptionError
 
 _CORRUPT = re.compile(r"Corrupt WAL file: entry at byte position (\d+)")
@@ -30,16 +32,27 @@ def open_mended(
 ) -> duckdb.DuckDBPyConnection:
     """What `connect` returns, after the file at `path` is mended where that is needed. Raises what
     `connect` raises."""
-    put_back(path)
     try:
-        connection = connect()
+        connection = _after_checkpoint(path, connect)
     except CorruptionError as error:
         cause = error.__cause__
         if not isinstance(cause, duckdb.Error) or not _without_torn_end(path, cause):
             raise
-        connection = connect()
+        connection = _after_checkpoint(path, connect)
     forget(path)
     return connection
+
+
+def _after_checkpoint(
+    path: str, connect: Callable[[], duckdb.DuckDBPyConnection]
+) -> duckdb.DuckDBPyConnection:
+    """What `connect` returns, after a checkpoint that was torn is taken back."""
+    if there_are_copies(path):
+        # A process that has the file open may be taking that checkpoint; then this raises.
+        with suppress(CorruptionError):
+            close_unchanged(connect())
+        put_back(path)
+    return connect()
 
 
 def _without_torn_end(path: str, error: duckdb.Error) -> bool:
@@ -63,7 +76,7 @@ def _held(path: str) -> int:
     """How many records a log holds; -1 if it cannot be read. The file is not changed."""
     try:
         with duckdb.connect(path, read_only=True, config={"threads": 1}) as connection:
-            topics = tables.load_topics(connection).values()
-            return sum(sum(stored.ends) for stored in topics)
+            return records_given(tables.load_topics(connection).values())
     except Exception:
+        # Whatever is wrong with it, it is not mended by a shorter write-ahead log.
         return -1
