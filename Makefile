@@ -33,7 +33,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash durability crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash durability crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -103,6 +103,9 @@ $(BENCH_VENV)/.server: $(BENCH_VENV)/.installed
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
 	@touch $@
 
+bench-state: $(BENCH_VENV)/.installed  ## A state that is lost: from checkpoints and by replay: KEYS=n
+	@$(BENCH_VENV)/bin/python -m tests.bench.lost_state --keys $(KEYS)
+
 bench-server: $(BENCH_VENV)/.server  ## The HTTP server under load (needs wrk): [KEYS=n] [SECONDS=n]
 	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
 	@$(BENCH_VENV)/bin/python -m tests.bench.server.run --keys $(KEYS) --seconds $(SECONDS)
@@ -164,7 +167,7 @@ snapshots: $(STAMP)  ## Pull queries over several tables under load: READS=n [LO
 	@$(BIN)/python -m tests.snapshots.run --reads $(READS) $(if $(LOG),--log '$(LOG)') \
 		$(if $(INSTANCES),--instances $(INSTANCES))
 
-crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|compaction|engine|processor|topology|backfill|replace|pipeline] [FORMAT=AVRO|PROTOBUF|JSON_SR] [SEED=n] [ENGINE="--at-least-once --more 37"]
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|compaction|engine|processor|checkpoints|topology|backfill|replace|pipeline] [FORMAT=AVRO|PROTOBUF|JSON_SR] [SEED=n] [ENGINE="--at-least-once --more 37"]
 ifeq ($(LOG),kafka)
 	@set -e; for kind in $(or $(KIND),engine backfill replace pipeline); do \
 		case $$kind in engine) run=kafka_crash ;; backfill) run=kafka_backfill_crash ;; \
@@ -173,7 +176,7 @@ ifeq ($(LOG),kafka)
 		test $$kind != engine || run="$$run $(ENGINE)"; \
 		$(BIN)/python -m tests.crash.$$run --kills $(KILLS) --seed $(SEED); done
 else
-	@set -e; for kind in $(or $(KIND),log engine processor backfill replace pipeline); do \
+	@set -e; for kind in $(or $(KIND),log engine processor checkpoints backfill replace pipeline); do \
 		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED) \
 			$(if $(FORMAT),--format $(FORMAT)); done
 endif

@@ -43,7 +43,10 @@ MAY_SEE: dict[str, set[str]] = {
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log"},
     "scripts": LANGUAGE | VOCABULARY,
-    "scheduler": VOCABULARY | {"functions", "topology", "log", "state", "runtime", "executor"},
+    "places": VOCABULARY,
+    "checkpoints": VOCABULARY | {"operators", "log", "state", "executor", "places"},
+    "scheduler": VOCABULARY
+    | {"functions", "topology", "operators", "log", "state", "runtime", "executor", "checkpoints"},
     "queries": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "log", "state", "runtime"}
@@ -51,7 +54,7 @@ MAY_SEE: dict[str, set[str]] = {
     "command_topic": LANGUAGE
     | VOCABULARY
     | {"catalog", "log", "ddl", "scripts", "scheduler", "queries"},
-    "backup": VOCABULARY | {"log", "state", "command_topic"},
+    "backup": VOCABULARY | {"log", "state", "places", "command_topic"},
     "cluster": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}
@@ -116,6 +119,8 @@ HOMES: dict[str, set[str]] = {
         "service",
         "functions",
         "cluster",
+        "checkpoints",
+        "scheduler",
     },
     "threading": {
         *("log", "service", "executor", "state", "query", "history", "scheduler"),

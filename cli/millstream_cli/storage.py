@@ -11,13 +11,13 @@ from rich.console import Console
 
 from millstream.backup.backup import back_up
 from millstream.backup.check import Checked, check_backup, check_database, put_state_aside
-from millstream.backup.place import is_place
 from millstream.backup.restore import restore
 from millstream.backup.topics import export_topic, import_topic
 from millstream.log.embedded import EmbeddedLog
 from millstream.model.clock import now_ms
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.iso_times import iso_timestamp
+from millstream.places.place import is_place
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 

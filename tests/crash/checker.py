@@ -24,7 +24,7 @@ import duckdb
 import fastavro
 
 KINDS = (
-    *("log", "compaction", "engine", "processor", "topology"),
+    *("log", "compaction", "engine", "processor", "checkpoints", "topology"),
     *("backfill", "spark", "replace", "pipeline"),
 )
 TICK_MS = 20
@@ -309,7 +309,7 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
     else:
         problems += check_copies(found, None, 3, complete)
         problems += check_counts(found, complete)
-        if kind in ("processor", "topology"):
+        if kind in ("processor", "checkpoints", "topology"):
             problems += check_counted(found, complete)
     sizes = {
         name: sum(len(records) for records in partitions.values())

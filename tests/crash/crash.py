@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.crash.losing_state import LOADS
 from tests.crash.warm import Warm
 
 HERE = Path(__file__).resolve().parent
@@ -31,6 +32,7 @@ ACKNOWLEDGEMENTS = {
     "compaction": 100,
     "engine": 12,
     "processor": 40,
+    "checkpoints": 40,
     "topology": 40,
     "backfill": 40,
     "replace": 120,
@@ -117,6 +119,12 @@ def campaign(kind: str, kills: int, seed: int, folder: Path) -> tuple[int, str]:
     )
     if run.failures:
         return 1, "\n".join([report, *run.failures])
+    if kind == "checkpoints":
+        loads = Path(f"{run.path}{LOADS}")
+        count = len(loads.read_text().splitlines()) if loads.exists() else 0
+        report += f", {count} states loaded from checkpoints"
+        if count < kills / 10:
+            return 2, f"{report}\nINVALID: too few checkpoints were loaded"
     if run.acked + 1 < kills or run.in_flight < kills / 2:
         return 2, f"{report}\nINVALID: too little happened between the kills"
     return 0, f"{report}\nnothing lost, nothing twice"

@@ -18,6 +18,7 @@ from tests.crash.crash import campaign
         ("compaction", 3),
         ("engine", 2),
         ("processor", 2),
+        ("checkpoints", 10),
         ("topology", 2),
         ("backfill", 2),
         ("replace", 2),

@@ -4,7 +4,8 @@
 
 KIND is `log` (the log alone: appends, and a copying transaction), `compaction` (the log alone, with
 a topic that is compacted all the time), `engine` (SQL), `processor` (the
-same, and a processor with stores and a schedule), `backfill` (a
+same, and a processor with stores and a schedule), `checkpoints` (the same, with a state that is
+lost at half of the starts, and a place for checkpoints that fails), `backfill` (a
 table that is made with back-fill and dropped, again and again, while rows come), `spark` (the same,
 the past computed on Spark), `replace` (a table that is made anew with back-fill, of all rows or of
 the even ones in turn), or `pipeline` (the queries of `engine`, processed in epochs while rows
@@ -112,11 +113,21 @@ def work_on_engine(
     finish: bool,
     more: Sequence[str] = (),
     functions: Sequence[millstream.UserFunction] = (),
+    *,
+    checkpoints: bool = False,
 ) -> None:
-    """Insert numbered rows into a stream that a filter, a count and `more` read."""
+    """Insert numbered rows into a stream that a filter, a count and `more` read. `checkpoints`:
+    write some of the state all the time."""
     import millstream
+    from millstream.model.settings import EngineSettings
 
-    db = millstream.connect(path, properties=_PROPERTIES, functions=functions)
+    settings = None
+    if checkpoints:
+        place = f"{path}.checkpoints"
+        settings = EngineSettings(checkpoints_url=place, checkpoint_interval_ms=20, linger_ms=0)
+    db = millstream.connect(path, properties=_PROPERTIES, functions=functions, settings=settings)
+    if db.engine.restoring is not None and db.engine.restoring.checkpoints is not None:
+        db.engine.restoring.checkpoints.fewest = 1
     last = "counted" if more else "counts"
     if not any(topic.name == last for topic in db.engine.log.topics()):
         for sql in (*_DEFINITIONS, *more):
@@ -140,6 +151,16 @@ def work_on_processor(path: str, finish: bool) -> None:
     from tests.crash.ticking import SQL, Ticking
 
     work_on_engine(path, finish, [SQL], [millstream.processor(Ticking)])
+
+
+def work_on_checkpoints(path: str, finish: bool) -> None:
+    """The same, with a state that is lost now and then."""
+    import millstream
+    from tests.crash import losing_state
+    from tests.crash.ticking import SQL, Ticking
+
+    losing_state.prepare(path)
+    work_on_engine(path, finish, [SQL], [millstream.processor(Ticking)], checkpoints=True)
 
 
 def work_on_topology(path: str, finish: bool) -> None:
@@ -336,6 +357,7 @@ def main() -> None:
         "compaction": work_on_compaction,
         "engine": work_on_engine,
         "processor": work_on_processor,
+        "checkpoints": work_on_checkpoints,
         "topology": work_on_topology,
         "backfill": work_on_backfill,
         "spark": work_on_spark,

@@ -33,6 +33,8 @@ ENGINE = {
     ),
     "push_buffer_bytes": ("millstream.push.buffer.max.bytes", "2MiB", 2 << 20),
     "processing_rows": ("ksql.logging.processing.rows.include", "true", True),
+    "checkpoints_url": ("millstream.checkpoints.dir", "/checkpoints", "/checkpoints"),
+    "checkpoint_interval_ms": ("millstream.checkpoints.interval.ms", "7", 7),
     "snapshot_commands": ("millstream.snapshot.statements", "7", 7),
 }
 NOT_SET = {"commit_interval_ms", "command_topic", "internal_prefix"}

@@ -23,12 +23,12 @@ from millstream.backup.manifest import (
     encode_manifest,
     key_of,
 )
-from millstream.backup.place import HashingFile, Place
 from millstream.command_topic.commands import IDENTITY
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.snapshot import LogContents
 from millstream.log.stored import Segment, Stored
 from millstream.model.errors import ConflictError, CorruptionError, StatementError
+from millstream.places.place import HashingFile, Place
 
 BACKUPS = "backups"
 SEGMENTS = "segments"

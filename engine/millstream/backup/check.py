@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from millstream.backup.place import Place
 from millstream.backup.restore import chosen, verify
 from millstream.log.examination import Damage, Examined, examine_log, reading
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
+from millstream.places.place import Place
 from millstream.state.examination import ahead_of_changelogs, examine_state
 from millstream.state.files import SUFFIX, put_aside
 

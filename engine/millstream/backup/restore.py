@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from millstream.backup.backup import BACKUPS, taken_at
 from millstream.backup.manifest import Manifest, SegmentFile, damaged, decode_manifest, key_of
-from millstream.backup.place import Place
 from millstream.command_topic.commands import IDENTITY
 from millstream.log.commit_mark import SUFFIX
 from millstream.log.log import configured
@@ -20,6 +19,7 @@ from millstream.log.snapshot import LogContents, write_log
 from millstream.log.stored import Segment, Stored
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.iso_times import iso_timestamp
+from millstream.places.place import Place
 
 
 def restore(url: str, path: str | Path, at: int | None = None) -> Manifest:

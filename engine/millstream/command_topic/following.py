@@ -231,9 +231,10 @@ class TopicFollower:
 
     def start(self) -> None:
         """Start the thread if the log is shared."""
-        if self._command_topic.registry.restoring is not None:
-            self._command_topic.registry.restoring.catch_up_gate.follow()
-        if self._command_topic.registry.shared and self._thread is None:
+        registry = self._command_topic.registry
+        if registry.shared and self._thread is None:
+            if registry.restoring is not None:
+                registry.restoring.catch_up_gate.follow()
             self._thread = threading.Thread(target=self._run, name="millstream-follow", daemon=True)
             self._thread.start()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 import numpy as np
@@ -77,17 +77,11 @@ def apply(
     """Write changelog records into the state tables, the last row of each key; gives what was
     written and how many rows the records held. Tables that the program no longer has are skipped.
     """
-    pieces: dict[str, list[pa.Table]] = {}
-    for value in records["value"]:
-        rows = unpack(value.as_buffer())
-        name = (rows.schema.metadata or {}).get(_TABLE, b"").decode()
-        if name in session.tables:
-            pieces.setdefault(name, []).append(rows.replace_schema_metadata(None))
+    pieces = rows_by_table(records, session.tables)
     written = []
     for name, found in pieces.items():
         table = session.tables[name]
-        rows = _owned(pa.concat_tables(found, promote_options="default"), table, partition)
-        rows = _last_of_keys(session.connection, table, rows, [each.num_rows for each in found])
+        rows = last_rows(session.connection, table, found, partition)
         if not pc.any(rows[DELETED]).as_py():
             rows = rows.drop_columns([DELETED])
         session.upsert(name, rows)
@@ -95,7 +89,26 @@ def apply(
     return written, sum(rows.num_rows for found in pieces.values() for rows in found)
 
 
-def _owned(rows: pa.Table, table: StateTable, partition: int) -> pa.Table:
+def rows_by_table(records: pa.Table, tables: Collection[str]) -> dict[str, list[pa.Table]]:
+    """The rows in changelog records: for each of these tables, those of its records in order."""
+    found: dict[str, list[pa.Table]] = {}
+    for value in records["value"]:
+        rows = unpack(value.as_buffer())
+        name = (rows.schema.metadata or {}).get(_TABLE, b"").decode()
+        if name in tables:
+            found.setdefault(name, []).append(rows.replace_schema_metadata(None))
+    return found
+
+
+def last_rows(
+    con: duckdb.DuckDBPyConnection, table: StateTable, found: Sequence[pa.Table], partition: int
+) -> pa.Table:
+    """The last row of each key of several changelog records, as those of a partition."""
+    rows = owned_rows(pa.concat_tables(found, promote_options="default"), table, partition)
+    return _last_of_keys(con, table, rows, [each.num_rows for each in found])
+
+
+def owned_rows(rows: pa.Table, table: StateTable, partition: int) -> pa.Table:
     """The rows as those of a partition, with the columns that the table has got since they were
     written."""
     own = pa.array(np.full(rows.num_rows, partition, np.int32))

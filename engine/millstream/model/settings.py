@@ -119,6 +119,12 @@ class EngineSettings:
     """Rows that a push query's client has not read yet; with more it is dropped."""
     processing_rows: bool = False
     """Whether entries of KSQL_PROCESSING_LOG hold the records and rows that they are about."""
+    checkpoints_url: str = ""
+    """Where checkpoints of state are written, and loaded from by an instance that lacks the state:
+    a folder, or a URL such as s3://bucket/shop; empty: nowhere. Several databases and services may
+    share a place, and all instances of a service must have the same one."""
+    checkpoint_interval_ms: int = 60_000
+    """How often checkpoints are written of the state that has changed enough."""
     snapshot_commands: int = 50
     """The number of statements after which a snapshot of the catalog is written, for the next
     start."""

@@ -16,6 +16,7 @@ from millstream.runtime.restoration import FollowSpec, Progress, Restoration, Ro
 from millstream.runtime.spec import QueryStatus, RuntimeSettings, Step, TaskStatus
 from millstream.runtime.tasks import TaskState
 from millstream.scheduler.catch_up_gate import CatchUpGate
+from millstream.scheduler.checkpoints import Checkpoints
 from millstream.scheduler.fair_lock import FairRLock
 from millstream.state.store import Store
 from millstream.topology.topology import Topology
@@ -57,19 +58,26 @@ class Restoring:
         clock: Callable[[], int],
         settings: RuntimeSettings,
         on_ready: Callable[[str], None],
+        checkpoints: Checkpoints | None = None,
     ) -> None:
-        """`on_ready` is called with the query when partitions that it requested are restored."""
+        """`on_ready` is called with the query when partitions that it requested are restored.
+        `checkpoints`: what state is loaded from before its changelog is replayed."""
         self.failure: BaseException | None = None
         """The fault of which the thread died, if it did."""
         self._restoration: Restoration[pa.Table] = Restoration(
             log, settings, on_ready=on_ready, lock=threading.Lock()
         )
         self.catch_up_gate = CatchUpGate()
+        self.checkpoints = checkpoints
+        if checkpoints is not None:
+            checkpoints.on_loaded = self.loaded
+        self._standby: dict[str, frozenset[int]] = {}
         self._clock = clock
         self._step_lock = FairRLock()
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._on_ready = on_ready
         self._cancel = log.on_news(self._on_news)
 
     # ---- queries whose changelogs are followed -------------------------------------------------
@@ -87,23 +95,50 @@ class Restoring:
             for sub in topology.subtopologies
             if sub.changelog is not None
         )
+        if self.checkpoints is not None:
+            self.checkpoints.add_query(store, topology, functions)
         with self._step_lock:
             self._restoration.remove_query(topology.query_id)
             self._restoration.add_query(topology.query_id, sub_topologies)
 
     def remove_query(self, query_id: str) -> None:
         """Release a query's state; does nothing if the query is unknown."""
+        if self.checkpoints is not None:
+            self.checkpoints.remove_query(query_id)
+        self._standby.pop(query_id, None)
         with self._step_lock:
             self._restoration.remove_query(query_id)
 
     def standby(self, query_id: str, partitions: frozenset[int]) -> None:
         """See `Restoration.standby`."""
-        self._restoration.standby(query_id, partitions)
+        self._standby[query_id] = partitions
+        self._follow_standbys(query_id)
+
+    def _follow_standbys(self, query_id: str) -> None:
+        wanted = self._standby.get(query_id, frozenset())
+        self._restoration.standby(query_id, wanted - self._held(query_id, standby=wanted))
         self._wake.set()
+
+    def _held(self, query_id: str, **wanted: frozenset[int]) -> frozenset[int]:
+        """See `Checkpoints.held`."""
+        if self.checkpoints is None:
+            return frozenset()
+        held = self.checkpoints.held(query_id, **wanted)
+        if held and self._thread is None and not self._stopping:
+            self.checkpoints.load()
+            held = self.checkpoints.held(query_id, **wanted)
+        return held
+
+    def loaded(self, query_id: str) -> None:
+        """Partitions of a query were loaded from checkpoints, as far as there are any."""
+        if query_id in self._standby:
+            self._follow_standbys(query_id)
+        self._on_ready(query_id)
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
         """See `runtime.ports.Restorer`. Without a thread it replays the missing records itself."""
         may = self.catch_up_gate.granted(query_id, wanted)
+        may -= self._held(query_id, processed=may)
         granted = self._restoration.prepare(query_id, may)
         if granted != may and self._thread is None and not self._stopping:
             self.run_until_idle()
@@ -150,6 +185,8 @@ class Restoring:
         """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="millstream-restore", daemon=True)
         self._thread.start()
+        if self.checkpoints is not None:
+            self.checkpoints.start()
 
     def run_until_idle(self) -> bool:
         """Replay everything in the calling thread; returns whether anything was done."""
@@ -168,6 +205,8 @@ class Restoring:
         self._cancel()
         self._stopping = True
         self._wake.set()
+        if self.checkpoints is not None:
+            self.checkpoints.close()
         if self._thread is not None:
             self._thread.join()
             self._thread = None

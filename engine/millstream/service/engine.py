@@ -32,6 +32,7 @@ from millstream.queries.registry import QueryRegistry
 from millstream.queries.statuses import drain, statuses
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
+from millstream.scheduler.checkpoints import open_checkpoints
 from millstream.scheduler.driver import Driver
 from millstream.scheduler.restoring import Restoring
 from millstream.schemas.opening import open_registry
@@ -81,7 +82,7 @@ class Engine:
         self.clock = clock
         self.processing_log = ProcessingLog()
         runtime = _runtime_settings(settings, ticks, log.poll_interval_ms)
-        self.restoring = Restoring(log, clock, runtime, self._restored) if self.shared else None
+        self.restoring = self._restoring(runtime)
         self.runtime: Runtime[pa.Table] = Runtime(
             log, runtime, self.processing_log.add, self.restoring
         )
@@ -132,6 +133,18 @@ class Engine:
             self.shared,
             self.schemas,
         )
+
+    def _restoring(self, runtime: RuntimeSettings) -> Restoring | None:
+        """Who restores state beside the queries: of an instance among others, or from
+        checkpoints."""
+        settings, checkpoints = self.settings, None
+        if settings.checkpoints_url:
+            checkpoints = open_checkpoints(
+                settings.checkpoints_url, self.store, self.log, settings.checkpoint_interval_ms
+            )
+        elif not self.shared:
+            return None
+        return Restoring(self.log, self.clock, runtime, self._restored, checkpoints)
 
     def _alive(self) -> frozenset[str]:
         """The incarnations of the other instances that are alive."""

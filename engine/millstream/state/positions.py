@@ -17,6 +17,7 @@ class Position(NamedTuple):
 
     at: int
     written: int
+    """Below 0 while the state of the partition is being loaded; a number for each load."""
 
 
 def positions_table(database: str) -> str:
@@ -32,6 +33,18 @@ def create_positions(connection: duckdb.DuckDBPyConnection, database: str) -> No
         " position BIGINT, written BIGINT DEFAULT 0, PRIMARY KEY (query, subtopology, part))"
     )
     connection.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS written BIGINT DEFAULT 0")
+
+
+def stored_position(
+    connection: duckdb.DuckDBPyConnection, database: str, query_id: str, subtopology: int, part: int
+) -> Position | None:
+    """The committed position of a partition, as a connection sees it; None if it has none."""
+    found = connection.execute(
+        f"SELECT position, written FROM {positions_table(database)}"
+        " WHERE query = ? AND subtopology = ? AND part = ?",
+        [query_id, subtopology, part],
+    ).fetchall()
+    return Position(found[0][0], found[0][1] or 0) if found else None
 
 
 class Positions:
@@ -55,7 +68,8 @@ class Positions:
         while the partition is not open here."""
 
     def read(self, part: int) -> Position | None:
-        """The stored position of a partition; None if it has none."""
+        """The stored position of a partition; None if it has none, or if loading it has not
+        ended."""
         rows = self._connection.execute(
             f"SELECT position, written FROM {self._table} WHERE {self._own} AND part = {part}"
         ).fetchall()
@@ -63,6 +77,8 @@ class Positions:
         if not rows:
             return None
         ((at, written),) = rows
+        if written is not None and written < 0:
+            return None
         found = self._known[part] = Position(at, written or 0)
         return found
 

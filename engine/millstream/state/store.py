@@ -33,6 +33,7 @@ from millstream.state.positions import (
 )
 from millstream.state.tables import (
     DELETED,
+    columns_of,
     create_text,
     indexed,
     quoted,
@@ -65,6 +66,8 @@ class Store:
         """`root`: an open connection; `database`: the name under which the state is attached."""
         self._root = root
         self.database = database
+        self.identity = ""
+        """That of the log it belongs to, once it is claimed."""
         self.functions: set[str] = set()
         """Names of the Python functions registered with the instance."""
         root.execute(KEEP_FAILURES)
@@ -109,7 +112,8 @@ class Store:
         found = self._root.execute(f"SELECT id FROM {table}").fetchall()
         if not found:
             self._root.execute(f"INSERT INTO {table} VALUES (?)", [identity])
-        return not found or found[0][0] == identity
+        self.identity = found[0][0] if found else identity
+        return self.identity == identity
 
     def damage(self, error: duckdb.Error) -> CorruptionError | None:
         """The error of a read that failed because the file is damaged; None if it did for another
@@ -251,8 +255,28 @@ class Session:
             self._open = True
 
     def position(self, part: int) -> Position | None:
-        """The committed changelog position of a partition; None when it was never committed."""
+        """The committed changelog position of a partition; None when it was never committed, or
+        when a load of its state was broken off: it has to be cleared then."""
         return self._positions.read(part)
+
+    def has_rows(self, part: int) -> bool:
+        """Whether any table has rows of a partition."""
+        found = (
+            f"EXISTS (SELECT 1 FROM {quoted(name)} WHERE {quoted(PART)} = {part})"
+            for name in self.tables
+        )
+        ((some,),) = self.connection.execute(f"SELECT {' OR '.join(found)}").fetchall()
+        return bool(some)
+
+    def insert(self, name: str, rows: pa.Table) -> None:
+        """Add rows whose keys are not in a table, and were not in this transaction."""
+        self.begin()
+        columns = ", ".join(map(quoted, columns_of(self.tables[name])))
+        self.views.show("$rows", rows)
+        self.connection.execute(
+            f'INSERT INTO {quoted(name)} ({columns}) SELECT {columns} FROM "$rows"'
+        )
+        self.views.release()
 
     def clear(self, part: int) -> None:
         """Remove all rows of a partition."""

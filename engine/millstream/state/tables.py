@@ -48,15 +48,25 @@ def stored_place(table: StateTable) -> str:
 
 def create_text(schema: str, table: StateTable) -> str:
     """The statement that creates a state table when it is absent."""
+    columns = columns_text(table)
+    if indexed(table):
+        columns += f", PRIMARY KEY ({key_text(table)})"
+    return f"CREATE TABLE IF NOT EXISTS {schema}.{quoted(table.name)} ({columns})"
+
+
+def key_text(table: StateTable) -> str:
+    """The columns of which a row is the only one with these values."""
+    return ", ".join(quoted(name) for name in (PART, *(name for name, _ in table.key)))
+
+
+def columns_text(table: StateTable) -> str:
+    """The columns of a state table with their types."""
     types: dict[str, Any] = dict((*table.key, *table.value))
     columns = [f"{quoted(PART)} INTEGER"]
     columns += [f"{quoted(name)} {kind}" for name, kind in types.items()]
     if not table.plain:
         columns.append(f"{quoted(ROWTIME)} BIGINT")
-    if indexed(table):
-        key = ", ".join(quoted(name) for name in (PART, *(name for name, _ in table.key)))
-        columns.append(f"PRIMARY KEY ({key})")
-    return f"CREATE TABLE IF NOT EXISTS {schema}.{quoted(table.name)} ({', '.join(columns)})"
+    return ", ".join(columns)
 
 
 def sought_text(schema: str, table: StateTable) -> str | None:

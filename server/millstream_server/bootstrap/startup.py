@@ -77,6 +77,8 @@ def open_database(config: ServerConfig) -> Database:
             decoded_bytes=config.count("millstream.decoded.max.bytes"),
             linger_ms=config.count("millstream.linger.ms"),
             processing_rows=config.flag("ksql.logging.processing.rows.include"),
+            checkpoints_url=config.text("millstream.checkpoints.dir"),
+            checkpoint_interval_ms=config.count("millstream.checkpoints.interval.ms"),
             snapshot_commands=config.count("millstream.snapshot.statements"),
             spark_master=config.text("spark.master"),
             spark_options=config.spark,

@@ -16,7 +16,6 @@ from millstream import Database
 from millstream.backup import backup, manifest, restore
 from millstream.backup.backup import back_up
 from millstream.backup.manifest import Manifest
-from millstream.backup.place import Place
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Outcome, Topic
 from millstream.model.batch import raw_batch
@@ -27,13 +26,14 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
+from millstream.places.place import Place
 from millstream.query.results import Done
 from millstream.query.session import Session
 from millstream.service.backing_up import backup_to
 from millstream_parser.statements import Backup
 from tests.snapshots.workload import INVARIANTS, SCRIPT, load
-from tests.unit.backup.failing import failing
 from tests.unit.command_topic.converging import Cluster
+from tests.unit.places.failing import failing
 
 CLOCK = iter(range(10**12, 10**13)).__next__
 

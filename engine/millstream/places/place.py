@@ -1,4 +1,4 @@
-"""The folder of backups, which a URL names: on this machine, or in an object store."""
+"""A folder that a URL names: on this machine, or in an object store."""
 
 from __future__ import annotations
 
@@ -17,11 +17,22 @@ from millstream.model.errors import StatementError, UnavailableError
 
 Result = TypeVar("Result")
 _BLOCK = 4 << 20
-CODE = "E-BACKUP-PLACE"
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a place is for, as errors tell it: its plural, what to do, and the code."""
+
+    name: str
+    hint: str
+    code: str
+
+
+BACKUPS = Purpose("backups", "What was backed up before is there as it was.", "E-BACKUP-PLACE")
 
 
 def is_place(name: str) -> bool:
-    """Whether a name is that of a place of backups, and not of a file."""
+    """Whether a name is that of a place, and not of a file."""
     return "://" in name or Path(name).is_dir()
 
 
@@ -53,29 +64,31 @@ class HashingFile:
 class Place:
     """A folder of a file system. Names are relative to it, with `/`.
 
-    All methods raise UnavailableError (E-BACKUP-PLACE) when it does not answer, or refuses.
+    All methods raise UnavailableError, with the code of its purpose, when it does not answer, or
+    refuses.
     """
 
     url: str
     system: fs.FileSystem
     root: str
+    purpose: Purpose = BACKUPS
 
     @staticmethod
-    def of(url: str) -> Place:
+    def of(url: str, purpose: Purpose = BACKUPS) -> Place:
         """The place that a URL (`file://`, `s3://`, `gs://`, `hdfs://`) or a path names. Raises
         StatementError (E-CONFIG) for a URL that names none."""
         if "://" not in url:
-            return Place(url, fs.LocalFileSystem(), str(Path(url).absolute()))
+            return Place(url, fs.LocalFileSystem(), str(Path(url).absolute()), purpose)
         try:
             system, root = fs.FileSystem.from_uri(url)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise StatementError(
-                f"'{url}' names no place for backups.",
+                f"'{url}' names no place for {purpose.name}.",
                 detail=str(error),
                 hint="Give a folder, or a URL such as s3://bucket/shop.",
                 code="E-CONFIG",
             ) from error
-        return Place(url, system, root.rstrip("/"))
+        return Place(url, system, root.rstrip("/"), purpose)
 
     def write(self, name: str, write: Callable[[HashingFile], object]) -> tuple[int, str]:
         """Write a file, which has the name when it is complete; in place of one that is there.
@@ -132,10 +145,25 @@ class Place:
 
     def names(self, folder: str) -> list[str]:
         """The files in a folder, without those in its folders; none if it does not exist."""
+        return self._listed(folder, fs.FileType.File)
+
+    def folders(self, folder: str) -> list[str]:
+        """The folders in a folder; none if it does not exist."""
+        return self._listed(folder, fs.FileType.Directory)
+
+    def _listed(self, folder: str, kind: fs.FileType) -> list[str]:
         selector = fs.FileSelector(self._path(folder), allow_not_found=True)
         found = self._asked(lambda: self.system.get_file_info(selector), "list the files of")
-        files = (info.base_name for info in found if info.type is fs.FileType.File)
-        return sorted(f"{folder}/{name}" for name in files)
+        return sorted(f"{folder}/{info.base_name}" for info in found if info.type is kind)
+
+    def delete_folder(self, folder: str) -> None:
+        """Delete a folder with all that is in it; no error when it is not there."""
+
+        def call() -> None:
+            if self.system.get_file_info(self._path(folder)).type is fs.FileType.Directory:
+                self.system.delete_dir(self._path(folder))
+
+        self._asked(call, f"delete '{folder}' from")
 
     def delete(self, name: str) -> None:
         """Delete a file; no error when it is not there."""
@@ -154,10 +182,10 @@ class Place:
             return call()
         except (OSError, pa.ArrowException) as error:
             raise UnavailableError(
-                f"Could not {what} the backups at '{self.url}'.",
+                f"Could not {what} the {self.purpose.name} at '{self.url}'.",
                 detail=str(error),
-                hint="What was backed up before is there as it was.",
-                code=CODE,
+                hint=self.purpose.hint,
+                code=self.purpose.code,
             ) from error
 
 

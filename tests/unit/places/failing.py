@@ -1,4 +1,4 @@
-"""A local file system with failing calls, for tests of backups."""
+"""A local file system with failing calls, for tests of what uses a place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from millstream.backup import place
+from millstream.places import place
 
 
 class FailingDisk(fs.LocalFileSystem):
@@ -79,8 +79,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     """Places of this machine are on the disk that this gives."""
     disk = FailingDisk()
 
-    def of(url: str) -> place.Place:
-        return place.Place(url, disk, str(Path(url).absolute()))
+    def of(url: str, purpose: place.Purpose = place.BACKUPS) -> place.Place:
+        return place.Place(url, disk, str(Path(url).absolute()), purpose)
 
     with monkeypatch.context() as patched:
         patched.setattr(place.Place, "of", staticmethod(of))

@@ -1,0 +1,163 @@
+"""The checkpoints of one database or service at their place.
+
+The state of a task is a function of its changelog up to a position. So any process may write one,
+however late: it is right as long as the changelog exists; the newest one is the one with the
+highest position. Nothing has to keep a process that is no owner any more from writing one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from millstream.checkpoints.manifest import (
+    Checkpoint,
+    RowsFile,
+    damaged,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from millstream.model.errors import CorruptionError, MillstreamError
+from millstream.places.place import Place, Purpose
+
+CHECKPOINTS = Purpose(
+    "checkpoints", "State is restored from the changelogs meanwhile.", "E-CHECKPOINT-PLACE"
+)
+KEPT = 2
+"""Checkpoints of a task that stay: an instance may just be reading the last but one."""
+_NAME = re.compile(r"([0-9]{20})\.json")
+_ROWS = re.compile(r"([0-9]{20})-[0-9a-f]{32}-[0-9]+\.arrows")
+# Unlike LZ4, ZSTD is worth its time where bytes are kept and moved.
+_WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StateOf:
+    """Whose state it is: that of a sub-topology of a query whose changelog topic has this id."""
+
+    query_id: str
+    subtopology: int
+    changelog_id: str
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder. A query that is created again has another one."""
+        return f"{quote(self.query_id, safe='')}_{self.subtopology}@{quote(self.changelog_id)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """`owner`: the id of the database or of the service, because a place may be shared.
+
+    All methods raise UnavailableError (E-CHECKPOINT-PLACE) when the place does not answer.
+    """
+
+    place: Place
+    owner: str
+
+    @staticmethod
+    def of(url: str, owner: str) -> Repository:
+        """The checkpoints at a URL. Raises StatementError (E-CONFIG) if it names no place."""
+        return Repository(Place.of(url, CHECKPOINTS), owner)
+
+    def positions(self, state: StateOf, partition: int) -> list[int]:
+        """The positions of a task's checkpoints, the highest first."""
+        names = (name.rpartition("/")[2] for name in self.place.names(self._at(state, partition)))
+        found = (_NAME.fullmatch(name) for name in names)
+        return sorted((int(each[1]) for each in found if each), reverse=True)
+
+    def read(self, state: StateOf, partition: int, position: int) -> Checkpoint:
+        """A checkpoint. Raises CorruptionError if it is damaged."""
+        name = f"{self._at(state, partition)}/{position:020}.json"
+        found = decode_checkpoint(name, self.place.read(name))
+        if found.position != position:
+            raise damaged(name, f"it is as of {found.position}")
+        return found
+
+    def newest(self, state: StateOf, partition: int, least: int, most: int) -> Iterator[Checkpoint]:
+        """The readable checkpoints whose positions are from `least` to `most`, the newest first."""
+        for position in self.positions(state, partition):
+            if least <= position <= most:
+                with suppress(CorruptionError):
+                    yield self.read(state, partition, position)
+
+    def rows(self, state: StateOf, partition: int, file: RowsFile) -> pa.Table:
+        """The rows of a file. Raises CorruptionError if it is damaged."""
+        name = f"{self._at(state, partition)}/{file.name}"
+        content = self.place.read(name)
+        # Arrow's reader may crash on what is damaged.
+        if (len(content), hashlib.sha256(content).hexdigest()) != (file.bytes, file.sha256):
+            raise damaged(name, "its checksum is another one")
+        with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+            return reader.read_all()
+
+    def write_rows(
+        self,
+        state: StateOf,
+        partition: int,
+        position: int,
+        tables: Iterable[tuple[str, pa.Table]],
+        *,
+        changes: bool = False,
+    ) -> tuple[RowsFile, ...]:
+        """Write a file for each of some tables of rows, of a checkpoint as of `position`."""
+        files = []
+        for number, (table, rows) in enumerate(tables):
+            name = f"{position:020}-{uuid.uuid4().hex}-{number}.arrows"
+            content = _packed(rows)
+            _, digest = self.place.write(
+                f"{self._at(state, partition)}/{name}",
+                lambda file, content=content: file.write(content),  # type: ignore[misc]
+            )
+            files.append(RowsFile(name, table, rows.num_rows, len(content), digest, changes))
+        return tuple(files)
+
+    def publish(self, state: StateOf, partition: int, checkpoint: Checkpoint) -> None:
+        """Make a checkpoint readable, and delete what only older ones than the kept ones need."""
+        folder = self._at(state, partition)
+        content = encode_checkpoint(checkpoint)
+        name = f"{folder}/{checkpoint.position:020}.json"
+        self.place.write(name, lambda file: file.write(content))
+        with suppress(MillstreamError):
+            self._tidy(state, partition)
+
+    def _tidy(self, state: StateOf, partition: int) -> None:
+        folder = self._at(state, partition)
+        positions = self.positions(state, partition)
+        kept = positions[:KEPT]
+        if len(kept) < KEPT:
+            return
+        used = {file.name for at in kept for file in self.read(state, partition, at).files}
+        for position in positions[KEPT:]:
+            self.place.delete(f"{folder}/{position:020}.json")
+        for path in self.place.names(folder):
+            name = path.rpartition("/")[2]
+            found = _ROWS.fullmatch(name)
+            # What is newer may be of a checkpoint that another process is about to publish.
+            if found and int(found[1]) <= kept[-1] and name not in used:
+                self.place.delete(path)
+
+    def states(self) -> list[str]:
+        """The folders of all states that have checkpoints."""
+        return [name.rpartition("/")[2] for name in self.place.folders(self.owner)]
+
+    def drop(self, folder: str) -> None:
+        """Delete all checkpoints of a state."""
+        self.place.delete_folder(f"{self.owner}/{folder}")
+
+    def _at(self, state: StateOf, partition: int) -> str:
+        return f"{self.owner}/{state.folder}/{partition}"
+
+
+def _packed(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_WRITING) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue().to_pybytes())

@@ -1,0 +1,247 @@
+"""A database whose state is lost, and whose checkpoints are at a place."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+import millstream
+from millstream.checkpoints.repository import Repository
+from millstream.model.errors import StatementError
+from millstream.model.settings import EngineSettings
+from millstream.scheduler.checkpoints import Checkpoints
+
+SCRIPT = """
+CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC='s', PARTITIONS=2, VALUE_FORMAT='JSON');
+CREATE TABLE t AS SELECT k, COUNT(*) AS c, SUM(n) AS n FROM s GROUP BY k EMIT CHANGES;
+CREATE TABLE w AS SELECT n % 3 AS m, COLLECT_LIST(k) AS ks, MAX(n) AS n FROM s
+  WINDOW TUMBLING (SIZE 1 DAY) GROUP BY n % 3 EMIT CHANGES;
+"""
+NEVER = 86_400_000
+
+
+class Shop:
+    """A database in a folder, and its checkpoints at a URL."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.path = folder / "shop.db"
+        self.url = url
+
+    def open(self, url: str | None = None) -> millstream.Database:
+        settings = EngineSettings(
+            checkpoints_url=self.url if url is None else url, checkpoint_interval_ms=NEVER
+        )
+        return millstream.connect(self.path, settings=settings)
+
+    def lose_state(self) -> None:
+        for path in self.path.parent.glob("shop.db.state*"):
+            path.unlink()
+
+
+def checkpoints(db: millstream.Database) -> Checkpoints:
+    """Those of a database, where few rows are enough for one."""
+    restoring = db.engine.restoring
+    assert restoring is not None and restoring.checkpoints is not None
+    restoring.checkpoints.fewest = 1
+    return restoring.checkpoints
+
+
+def insert(db: millstream.Database, first: int, end: int) -> None:
+    db.insert("s", [{"K": f"k{n % 7}", "N": n} for n in range(first, end)])
+    db.engine.drain()
+
+
+def answers(db: millstream.Database) -> list[Any]:
+    db.engine.drain()
+    return [sorted(map(repr, db.execute(f"SELECT * FROM {name};"))) for name in ("t", "w")]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path, str(tmp_path / "place"))
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Callable[[str], int]:
+    caplog.set_level(logging.INFO, "millstream")
+    return lambda text: sum(text in record.getMessage() for record in caplog.records)
+
+
+def test_the_state_comes_back(shop: Shop, told: Callable[[str], int]) -> None:
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        assert checkpoints(db).write() == 4, "two tasks each"
+        insert(db, 100, 120)
+        expected = answers(db)
+    shop.lose_state()
+    with shop.open() as db:
+        assert answers(db) == expected
+        assert told("was loaded from checkpoints") == 2
+        insert(db, 120, 130)
+        more = answers(db)
+    with millstream.connect() as other:
+        other.execute(SCRIPT)
+        insert(other, 0, 130)
+        assert answers(other)[0] == more[0]
+
+
+def test_a_state_that_is_there_is_used(shop: Shop, told: Callable[[str], int]) -> None:
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        checkpoints(db).write()
+        expected = answers(db)
+    with shop.open() as db:
+        assert answers(db) == expected
+    assert told("was loaded from checkpoints") == 0
+
+
+def test_a_place_that_is_away(shop: Shop, told: Callable[[str], int], tmp_path: Path) -> None:
+    """The changelogs have everything, too."""
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        checkpoints(db).write()
+        expected = answers(db)
+    shop.lose_state()
+    file = tmp_path / "file"
+    file.touch()
+    with shop.open(str(file)) as db:
+        assert answers(db) == expected
+        assert checkpoints(db).write() == 0
+        assert told("was written: Could not") == 1
+        insert(db, 100, 110)
+        assert checkpoints(db).write() == 0
+        assert told("was written: Could not") == 1, "once, until it is over"
+
+
+def test_no_place(shop: Shop) -> None:
+    with pytest.raises(StatementError, match="names no place for checkpoints"):
+        shop.open("nothing://there")
+    with shop.open() as db:
+        db.execute(SCRIPT)
+
+
+def test_a_query_is_dropped_while_its_state_is_loaded(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        checkpoints(db).write()
+    shop.lose_state()
+    loading, go_on = threading.Event(), threading.Event()
+    rows = Repository.rows
+
+    def slow(self: Repository, *arguments: Any) -> Any:
+        loading.set()
+        go_on.wait()
+        return rows(self, *arguments)
+
+    monkeypatch.setattr(Repository, "rows", slow)
+    with shop.open() as db:
+        loading.wait()
+        dropping = threading.Thread(target=db.execute, args=("DROP TABLE t; DROP TABLE w;",))
+        dropping.start()
+        go_on.set()
+        dropping.join()
+        assert not db.engine.catalog.queries
+        db.execute(SCRIPT.partition(";")[2])
+        insert(db, 100, 110)
+        assert len(answers(db)[0]) == 7
+
+
+def test_other_queries_work_while_a_state_is_loaded(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        checkpoints(db).write()
+        expected = answers(db)
+    shop.lose_state()
+    loading, go_on = threading.Event(), threading.Event()
+    rows = Repository.rows
+
+    def slow(self: Repository, *arguments: Any) -> Any:
+        loading.set()
+        go_on.wait()
+        return rows(self, *arguments)
+
+    monkeypatch.setattr(Repository, "rows", slow)
+    with shop.open() as db:
+        loading.wait()
+        db.execute(
+            "CREATE STREAM r (k STRING KEY, n INT) WITH (KAFKA_TOPIC='r', PARTITIONS=1, "
+            "VALUE_FORMAT='JSON'); CREATE STREAM d AS SELECT k, n * 2 AS n FROM r EMIT CHANGES;"
+        )
+        db.execute("INSERT INTO r VALUES ('a', 4);")
+        with db.execute("SELECT n FROM d EMIT CHANGES LIMIT 1;") as found:
+            assert [tuple(row) for row in found] == [(8,)]
+        go_on.set()
+        assert answers(db) == expected
+
+
+def test_checkpoints_of_former_queries_are_deleted(shop: Shop) -> None:
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        found = checkpoints(db)
+        found.write()
+        before = found.repository.states()
+        db.execute("DROP TABLE t;")
+        found.sweep()
+        assert found.repository.states() == before, "a new topic may not be known here yet"
+        found.sweep()
+        (left,) = found.repository.states()
+        assert left in before and left.startswith("CTAS_W")
+        expected = answers_of_w(db)
+    shop.lose_state()
+    with shop.open() as db:
+        db.engine.drain()
+        assert answers_of_w(db) == expected
+
+
+def answers_of_w(db: millstream.Database) -> list[str]:
+    return sorted(map(repr, db.execute("SELECT * FROM w;")))
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ann")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    host, port = server.get_host_and_port()
+    found = f"?scheme=http&endpoint_override={host}:{port}&region=us-east-1"
+    system, _ = fs.FileSystem.from_uri(f"s3://x/y{found}&allow_bucket_creation=true")
+    system.create_dir("states")
+    yield f"s3://states/shop{found}"
+    server.stop()
+
+
+def test_in_an_object_store(tmp_path: Path, bucket: str, told: Callable[[str], int]) -> None:
+    shop = Shop(tmp_path, bucket)
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        for first in range(0, 400, 100):
+            insert(db, first, first + 100)
+            checkpoints(db).write()
+        expected = answers(db)
+    shop.lose_state()
+    with shop.open() as db:
+        assert answers(db) == expected
+        assert told("was loaded from checkpoints") == 2
+        db.execute("DROP TABLE t; DROP TABLE w;")
+        found = checkpoints(db)
+        found.sweep()
+        found.sweep()
+        assert found.repository.states() == []
