@@ -41,8 +41,12 @@ SMALL = 6
 """Cases of so many records are killed after each of them now and then."""
 EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
 """At least once, the default, a kill may repeat outputs; exactly once it must not show at all."""
-LOGS = {"simulated": {**BY_TIME, **EXACTLY_ONCE}, "embedded": {**CONFIGURATION, **EXACTLY_ONCE}}
-"""The configuration of the engine on each."""
+LOGS = {
+    "simulated": {**BY_TIME, **EXACTLY_ONCE},
+    "embedded": {**CONFIGURATION, **EXACTLY_ONCE},
+    "checkpoints": {**CONFIGURATION, **EXACTLY_ONCE},
+}
+"""The configuration of the engine on each: the last one is embedded, too."""
 Topics = dict[str, list[tuple[Any, ...]]]
 
 
@@ -64,11 +68,15 @@ class Outcome:
     end: End
     reason: str = ""
     deaths: Counter[str] = field(default_factory=Counter)
+    loaded: int = 0
+    """Tasks whose state was loaded from checkpoints."""
 
 
 def new_world(log: str, rnd: Random) -> World:
     """An empty world of the kind."""
-    return EmbeddedWorld() if log == "embedded" else SimulatedWorld(markers=rnd.random() < 0.5)
+    if log == "simulated":
+        return SimulatedWorld(markers=rnd.random() < 0.5)
+    return EmbeddedWorld(checkpoints=log == "checkpoints")
 
 
 def run_killed(case: Case, log: str, seed: int) -> Outcome:
@@ -81,15 +89,17 @@ def run_killed(case: Case, log: str, seed: int) -> Outcome:
     try:
         reason = mortal.run(pieces)
         if not reason:
-            return Outcome(End.RECOVERED, deaths=mortal.deaths)
+            return Outcome(End.RECOVERED, "", mortal.deaths, world.loaded)
         killed = reason, topics(mortal.engine)
     finally:
         world.close()
     for together in groupings(pieces):
         if run_whole(case, log, together, name) == killed:
             refused = reason.startswith("statement:")
-            return Outcome(End.REFUSED if refused else End.AS_UNKILLED, reason, mortal.deaths)
-    return Outcome(End.MISMATCH, reason, mortal.deaths)
+            return Outcome(
+                End.REFUSED if refused else End.AS_UNKILLED, reason, mortal.deaths, world.loaded
+            )
+    return Outcome(End.MISMATCH, reason, mortal.deaths, world.loaded)
 
 
 def groupings(pieces: Sequence[Sequence[Record]]) -> Iterator[list[list[Record]]]:

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,6 +72,8 @@ class World(Protocol):
     """A log and a state, and the process that has them open."""
 
     trap: Trap
+    loaded: int
+    """Tasks whose state was loaded from checkpoints."""
 
     def open(self) -> Engine:
         """Start the process."""
@@ -84,6 +87,8 @@ class World(Protocol):
 
 class SimulatedWorld:
     """A simulated log, and state in memory that outlives the engine."""
+
+    loaded = 0
 
     def __init__(self, *, markers: bool) -> None:
         self.trap = Trap()
@@ -112,13 +117,18 @@ class SimulatedWorld:
 
 class EmbeddedWorld:
     """A file with its state beside it. A kill leaves the bytes that were written: the files are
-    copied as they are, and the copy is opened next."""
+    copied as they are, and the copy is opened next. `checkpoints`: before a state is lost, it is
+    written to a place from which the next process loads it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, checkpoints: bool = False) -> None:
         self.trap = Trap()
+        self.loaded = 0
         memory = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
         self._folder = Path(tempfile.mkdtemp(prefix="millstream-", dir=memory))
         self._life = 0
+        self._settings = SETTINGS
+        if checkpoints:
+            self._settings = replace(SETTINGS, checkpoints_url=str(self._folder / "place"))
         self._log: EmbeddedLog | None = None
 
     @property
@@ -133,11 +143,16 @@ class EmbeddedWorld:
         store, problem = open_state(log, self._path, identity, SETTINGS.internal_prefix)
         assert problem is None, problem
         log.lock()
-        return resume_engine(MortalLog(log, self.trap.effect), store, SETTINGS, _zero, _CATALOGUE)
+        log_of_now = MortalLog(log, self.trap.effect)
+        return resume_engine(log_of_now, store, self._settings, _zero, _CATALOGUE)
 
     def die(self, engine: Engine, *, wipe: bool) -> None:
         """See `World`."""
         self.trap.clear()
+        if engine.restoring is not None and engine.restoring.checkpoints is not None:
+            self.loaded += engine.restoring.checkpoints.loaded
+            engine.restoring.checkpoints.fewest = 0
+            engine.restoring.checkpoints.write()
         before = self._path
         self._life += 1
         for suffix in ("", ".wal") if wipe else ("", ".wal", ".state", ".state.wal"):

@@ -65,6 +65,7 @@ def report(verdicts: Iterable[Verdict], seed: int, cpu_seconds: float) -> dict[s
     logs: dict[str, Counter[str]] = defaultdict(Counter)
     apart: dict[str, set[str]] = defaultdict(set)
     deaths: Counter[str] = Counter()
+    loaded = 0
     named: dict[End, dict[str, str]] = defaultdict(dict)
     for item in verdicts:
         if item.apart:
@@ -74,6 +75,7 @@ def report(verdicts: Iterable[Verdict], seed: int, cpu_seconds: float) -> dict[s
         areas[item.area][end.value] += 1
         logs[item.log][end.value] += 1
         deaths += item.outcome.deaths
+        loaded += item.outcome.loaded
         if end is not End.RECOVERED:
             named[end][f"{item.log} {item.id}"] = item.outcome.reason[:500]
     return {
@@ -82,6 +84,7 @@ def report(verdicts: Iterable[Verdict], seed: int, cpu_seconds: float) -> dict[s
         "by_area": {name: dict(counts) for name, counts in sorted(areas.items())},
         "not_killed": {reason: len(ids) for reason, ids in sorted(apart.items())},
         "kills": dict(deaths.most_common()),
+        "loaded": loaded,
         "as_unkilled": named[End.AS_UNKILLED],
         "mismatches": named[End.MISMATCH],
         "cpu_seconds": round(cpu_seconds, 1),
@@ -102,6 +105,7 @@ def show(result: dict[str, Any]) -> None:
     print(f"kills: {sum(result['kills'].values())}")
     for place, count in result["kills"].items():
         print(f"  {place:{AREA_WIDTH}} {count:6}")
+    print(f"states loaded from checkpoints: {result['loaded']}")
     print(f"seed {result['seed']}, CPU seconds: {result['cpu_seconds']}")
     for name, reason in result["as_unkilled"].items():
         print(f"as without a kill: {name}: {reason}")

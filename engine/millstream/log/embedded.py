@@ -93,7 +93,10 @@ class EmbeddedLog:
         self._retention.untidy.update(self._contents.topics)
         self._usage = EmbeddedUsage()
         background = self._compaction if compacting else None
-        self._upkeep = Upkeep(file, self._contents, self._retention, background, self.truncate)
+        self._upkeep = Upkeep(
+            *(file, self._contents, self._retention, background, self.truncate, self.maintain),
+            clock,
+        )
 
     @staticmethod
     def open(

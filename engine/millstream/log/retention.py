@@ -34,6 +34,7 @@ class Retention:
         self._clock = clock
         self._change = change
         self._due = 0
+        self._expires: int | None = None
         self.untidy: set[str] = set()
         """Topics that may have segments without a retained record: only truncating one or opening
         its next segment can make such a segment."""
@@ -43,6 +44,17 @@ class Retention:
     def due(self) -> bool:
         """Whether it is time to look."""
         return self._clock() >= self._due
+
+    @property
+    def due_at(self) -> int:
+        """When it is time to look."""
+        return self._due
+
+    @property
+    def expires_at(self) -> int | None:
+        """When to look although nothing was written since the last look: as soon as a record is
+        too old, but seldom; None if none ever will be."""
+        return None if self._expires is None else max(self._due, self._expires)
 
     def look(self) -> None:
         """Look the next time, however short the last one is ago."""
@@ -56,6 +68,7 @@ class Retention:
         if not self.due:
             return []
         self._due = self._clock() + CHECK_MS
+        self._expires = None
         found = []
         limited = [stored for stored in contents.topics.values() if stored.policy.limited]
         read = contents.read_by_all() if limited else {}
@@ -64,11 +77,27 @@ class Retention:
             for partition in range(stored.topic.partitions):
                 at = stored.topic.name, partition
                 start = self._start(stored, partition, measured)
+                self._expire(stored, partition, measured, start)
                 start = min(start, read.get(at, start))
                 if start > stored.starts[partition]:
                     found.append((*at, start))
         self._measures.forget_others(limited)
         return found
+
+    def _expire(
+        self, stored: Stored, partition: int, measured: Sequence[Measures | None], start: int
+    ) -> None:
+        """Note when the first segment with records from `start` on is too old."""
+        oldest_ms = stored.policy.oldest_ms
+        ends = [segment.first[partition] for segment in stored.segments[1:]]
+        ends.append(stored.ends[partition])
+        for each, end in zip(measured, ends, strict=True):
+            if end > start and oldest_ms is not None:
+                now = self._clock()
+                newest = now if each is None else each.get(partition, _NOTHING).newest
+                at = newest + oldest_ms + 1
+                self._expires = at if self._expires is None else min(self._expires, at)
+                return
 
     def drop_dead(self, contents: Contents) -> None:
         """Drop segments without a retained record."""

@@ -16,11 +16,14 @@ from millstream.model.errors import MillstreamError
 
 CHECKPOINT_BYTES = 64 << 20
 """Size of the write-ahead log at which a checkpoint is taken."""
+_SHORTEST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 86_400.0
 
 
 class Upkeep:
     """Drops what is not kept and takes checkpoints, under the log's lock; compacts in a thread of
-    its own, which exists while there is something to compact."""
+    its own, which exists while there is something to compact. Another one waits for records to
+    become too old, as long as there are any."""
 
     def __init__(
         self,
@@ -29,13 +32,20 @@ class Upkeep:
         retention: Retention,
         compaction: Compaction | None,
         truncate: Callable[[str, int, int], None],
+        maintain: Callable[[], object],
+        clock: Callable[[], int],
     ) -> None:
-        """`compaction`: None if nothing is compacted in the background."""
+        """`compaction`: None if nothing is done in the background. `maintain`: calls `run` under
+        the log's lock."""
         self._file = file
         self._contents = contents
         self._retention = retention
         self._compaction = compaction
         self._truncate = truncate
+        self._maintain = maintain
+        self._clock = clock
+        self._timer: threading.Timer | None = None
+        self._timer_at = 0
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -46,8 +56,11 @@ class Upkeep:
 
     def run(self) -> bool:
         """See `EmbeddedLog.maintain`."""
+        looks = self._retention.due
         with suppress(MillstreamError, duckdb.Error):
             self._tidy()
+        # What was written since the last look is only known to the next one.
+        self._wake_at(self._retention.expires_at if looks else self._retention.due_at)
         due = self._file.wal_bytes() >= CHECKPOINT_BYTES
         return due and self._file.checkpoint(CHECKPOINT_BYTES)
 
@@ -59,6 +72,24 @@ class Upkeep:
         for topic, partition, start in gone:
             self._truncate(topic, partition, start)
         self._retention.drop_dead(self._contents)
+
+    def _wake_at(self, at: int | None) -> None:
+        """Run again at a time at the latest, even if nothing is written until then."""
+        if self._compaction is None or self._closing or at is None:
+            return
+        if self._timer is not None and self._timer_at <= at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = min(_LONGEST_WAIT_S, max(_SHORTEST_WAIT_S, (at - self._clock()) / 1000))
+        self._timer, self._timer_at = threading.Timer(seconds, self._expired), at
+        self._timer.daemon = True
+        self._timer.name = "millstream-expiry"
+        self._timer.start()
+
+    def _expired(self) -> None:
+        self._timer = None
+        self._maintain()
 
     def _compact(self) -> None:
         compaction = self._compaction
@@ -78,6 +109,8 @@ class Upkeep:
     def close(self) -> None:
         """Wait until nothing is compacted any more; not under the log's lock."""
         self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
         thread = self._thread
         if thread is not None and self._compaction is not None:
             self._compaction.interrupt()

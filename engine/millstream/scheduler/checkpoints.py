@@ -103,6 +103,8 @@ class Checkpoints:
         """`fewest`: rows on the changelog since the last checkpoint for a new one."""
         self.repository = repository
         self._log = log
+        self.loaded = 0
+        """The tasks whose state was loaded."""
         self._interval = interval_ms / 1000
         self.on_loaded: Callable[[str], None] = lambda _query_id: None
         """Called, in the thread that loads, with a query of which partitions are not held any
@@ -229,6 +231,7 @@ class Checkpoints:
         }
         loading = Loading(query.store, self.repository, state, sub.tables, lambda: query.removed)
         loaded = loading.load({p: each for p, each in ranges.items() if each.end}, alone=alone)
+        self.loaded += len(loaded)
         if loaded:
             _LOG.info(
                 "The state of %s, sub-topology %d, was loaded from checkpoints: %s",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -231,3 +232,68 @@ def test_no_setting_of_an_older_file_stops_the_log(clock: Clock, tmp_path: Path,
         log.usage(["t"])
     assert starts(log) in ([0, 0], [2, 0], [3, 0])
     log.close()
+
+
+class Timers:
+    """Stands in for `threading.Timer`: what was started last, and is not cancelled."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.call: Callable[[], None] | None = None
+
+    def __call__(self, seconds: float, call: Callable[[], None]) -> Timers:
+        self.waits.append(seconds)
+        self.next = call
+        return self
+
+    def start(self) -> None:
+        self.call = self.next
+
+    def cancel(self) -> None:
+        self.call = None
+
+    def fire(self) -> None:
+        call, self.call = self.call, None
+        assert call is not None
+        call()
+
+
+def test_records_of_an_idle_database_leave(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else happens than that a timer fires, and none is there when nothing can expire."""
+    timers = Timers()
+    monkeypatch.setattr("millstream.log.upkeep.threading.Timer", timers)
+    log = EmbeddedLog.open(tmp_path / "a.db", clock=clock, tail_bytes=0)
+    log.maintain()
+    log.create_topic(Topic("t", 1, config=DAY))
+    add(log, "t", 0, clock.now, clock.now)
+    log.maintain()
+    assert timers.waits == [60], "the look before knows nothing of these records"
+    clock.now += 60_000
+    timers.fire()
+    assert timers.waits == [60, 24 * 3600], "what has grown counts as new"
+    assert log.start_offset("t", 0) == 0
+    clock.now += 24 * HOUR
+    timers.fire()
+    assert log.start_offset("t", 0) == 2
+    assert timers.call is None, "nothing is left that could be too old"
+    log.close()
+    again = EmbeddedLog.open(tmp_path / "a.db", clock=clock, tail_bytes=0)
+    assert again.start_offset("t", 0) == 2
+    again.close()
+
+
+def test_a_closed_log_waits_for_nothing(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers()
+    monkeypatch.setattr("millstream.log.upkeep.threading.Timer", timers)
+    log = opened(tmp_path / "a.db", clock, Topic("t", 1, config=DAY))
+    add(log, "t", 0, clock.now)
+    log.maintain()
+    assert timers.call is not None
+    log.close()
+    assert timers.call is None
+    timers.next()
+    assert timers.call is None
