@@ -33,6 +33,10 @@ ENGINE = {
     ),
     "push_buffer_bytes": ("millstream.push.buffer.max.bytes", "2MiB", 2 << 20),
     "processing_rows": ("ksql.logging.processing.rows.include", "true", True),
+    "topic_settings": (
+        *("millstream.topic.settings", "retention.ms=1, segment.bytes=2"),
+        {"retention.ms": "1", "segment.bytes": "2"},
+    ),
     "checkpoints_url": ("millstream.checkpoints.dir", "/checkpoints", "/checkpoints"),
     "checkpoint_interval_ms": ("millstream.checkpoints.interval.ms", "7", 7),
     "snapshot_commands": ("millstream.snapshot.statements", "7", 7),

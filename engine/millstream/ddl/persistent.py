@@ -215,7 +215,9 @@ def _topic_effects(query_id: str, planned: Planned, context: PlanningContext) ->
     if topics is not None:
         if planned.sink_topic is not None:
             assert planned.sink is not None
-            effects += missing_topic(sink_topic(planned, topics), topics)
+            effects += missing_topic(
+                sink_topic(planned, topics, context.environment.settings), topics
+            )
             effects += registrations(planned.sink, context.environment, declared=False)
         effects += _dead_letter_topic(planned, context)
         topology_of(query_id, planned, context.environment)

@@ -52,11 +52,11 @@ def source_topic(
         )
     refuse_internal(settings, source.topic, "create")
     replicas = properties.replicas or AS_THE_CLUSTER
-    config = _kept(_config(source), properties.retention_ms)
+    config = _kept(_config(source, settings), properties.retention_ms)
     return Topic(source.topic, properties.partitions, replicas, config)
 
 
-def sink_topic(planned: Planned, topics: Topics) -> Topic:
+def sink_topic(planned: Planned, topics: Topics, settings: EngineSettings) -> Topic:
     """The topic of a new sink: the existing one if it matches the statement, or one to create. A
     new topic has the partitions and replicas of the first source's topic unless the statement
     gives others."""
@@ -65,7 +65,7 @@ def sink_topic(planned: Planned, topics: Topics) -> Topic:
     topic, like = topics.topic(wanted.name), topics.topic(wanted.like)
     if topic is not None:
         return _checked(topic, wanted.partitions)
-    config = _kept(_config(sink), wanted.retention_ms)
+    config = _kept(_config(sink, settings), wanted.retention_ms)
     partitions = wanted.partitions or (like.partitions if like else 1)
     replicas = wanted.replicas or (like.replicas if like else AS_THE_CLUSTER)
     return Topic(wanted.name, partitions, replicas, config)
@@ -86,11 +86,11 @@ def _checked(topic: Topic, partitions: int | None) -> Topic:
     return topic
 
 
-def _config(source: Source) -> dict[str, str]:
-    if source.kind is SourceKind.STREAM:
-        return {"cleanup.policy": "delete"}
+def _config(source: Source, settings: EngineSettings) -> dict[str, str]:
     # Windows end: nobody writes a newer record, or a tombstone, for the keys of old ones.
-    return {"cleanup.policy": "compact" if source.window is None else "compact,delete"}
+    of_table = "compact" if source.window is None else "compact,delete"
+    policy = "delete" if source.kind is SourceKind.STREAM else of_table
+    return {**settings.topic_settings, "cleanup.policy": policy}
 
 
 def created_topic(statement: s.Statement, settings: Mapping[str, str]) -> str | None:

@@ -107,7 +107,7 @@ def _bounded_run(planned_query: PlannedQuery, historical: Historical) -> tuple[R
     """The bounded run, and the partition count of the sink."""
     planned, properties = planned_query.planned, planned_query.record.properties
     topology = starting.topology_of(historical.registry, planned_query.record.id, planned)
-    topic = sink_topic(planned, historical.registry.log)
+    topic = sink_topic(planned, historical.registry.log, historical.registry.settings)
     run = run_of(
         historical.registry, topology, everything(historical.registry.log, topology), properties
     )

@@ -78,6 +78,17 @@ def check_settings(changes: Mapping[str, str | None]) -> None:
             )
 
 
+def check_defaults(settings: Mapping[str, str]) -> None:
+    """Refuse settings for all new topics that no topic has, or that statements decide."""
+    if "cleanup.policy" in settings:
+        raise StatementError(
+            "cleanup.policy cannot be set for all topics: streams delete, tables compact.",
+            hint="ALTER TOPIC changes it for one.",
+            code="E-CONFIG",
+        )
+    check_settings(settings)
+
+
 def _meaningful(name: str, value: str) -> bool:
     text = value.strip()
     match name:

@@ -125,6 +125,9 @@ class EngineSettings:
     share a place, and all instances of a service must have the same one."""
     checkpoint_interval_ms: int = 60_000
     """How often checkpoints are written of the state that has changed enough."""
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings such as retention.ms of the topics that statements create, where they say nothing
+    else: what log.retention.ms is for the brokers of Kafka, apart from cleanup.policy."""
     snapshot_commands: int = 50
     """The number of statements after which a snapshot of the catalog is written, for the next
     start."""

@@ -63,7 +63,7 @@ def check_backfill(registry: QueryRegistry, query_id: str, backfill: BackfillRes
     check_topics(registry.log, backfill.topics)
     planned = registry.plans[query_id]
     topology = starting.topology_of(registry, backfill.topology.query_id, planned)
-    partition_count = sink_topic(planned, registry.log).partitions
+    partition_count = sink_topic(planned, registry.log, registry.settings).partitions
     if topology != backfill.topology or partition_count != backfill.partition_count:
         raise definition_changed(query_id)
 

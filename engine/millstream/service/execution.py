@@ -23,6 +23,7 @@ from millstream.functions.user import UserFunction
 from millstream.historical import backfilling
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
+from millstream.log.policy import check_defaults
 from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.schema_text import Schemas
 from millstream.model.settings import EngineSettings
@@ -68,6 +69,7 @@ def open_engine(
     """Open a file, which is created if it is missing, or ":memory:", with the queries that it
     holds. `functions`: the users' functions that these queries call."""
     catalogue = with_functions(builtin_catalogue(), functions)
+    check_defaults(settings.topic_settings)
     log = EmbeddedLog.open(
         path, threads=settings.threads, memory_limit=settings.memory_limit, clock=clock
     )

@@ -56,6 +56,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("millstream.linger.ms", _N, "5000", "Wait for company of a few unread rows.", 600_000),
     Option("millstream.push.buffer.max.bytes", _B, "1MiB", "Unread rows of a push query.", 4 << 30),
     Option("millstream.snapshot.statements", _C, "50", "Statements between snapshots.", 1e6),
+    Option("millstream.topic.settings", _L, "", "Of new topics: retention.ms=604800000, …"),
     Option("millstream.checkpoints.dir", _T, "", "Folder or URL for checkpoints of state."),
     Option("millstream.checkpoints.interval.ms", _C, "60000", "How often they are written.", 864e5),
     Option(

@@ -77,6 +77,7 @@ def open_database(config: ServerConfig) -> Database:
             decoded_bytes=config.count("millstream.decoded.max.bytes"),
             linger_ms=config.count("millstream.linger.ms"),
             processing_rows=config.flag("ksql.logging.processing.rows.include"),
+            topic_settings=_topic_settings(config),
             checkpoints_url=config.text("millstream.checkpoints.dir"),
             checkpoint_interval_ms=config.count("millstream.checkpoints.interval.ms"),
             snapshot_commands=config.count("millstream.snapshot.statements"),
@@ -90,6 +91,11 @@ def open_database(config: ServerConfig) -> Database:
         functions=_functions(config),
         queries_file=config.text("ksql.queries.file") or None,
     )
+
+
+def _topic_settings(config: ServerConfig) -> dict[str, str]:
+    parts = (item.partition("=") for item in config.texts("millstream.topic.settings"))
+    return {name.strip(): value.strip() for name, _, value in parts}
 
 
 def _functions(config: ServerConfig) -> tuple[UserFunction, ...]:

@@ -16,6 +16,7 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import CorruptionError, StatementError
+from millstream.model.settings import EngineSettings
 
 HOUR = 3_600_000
 DAY = {"retention.ms": str(24 * HOUR)}
@@ -297,3 +298,42 @@ def test_a_closed_log_waits_for_nothing(
     assert timers.call is None
     timers.next()
     assert timers.call is None
+
+
+def test_settings_for_all_topics(tmp_path: Path) -> None:
+    """For those that statements make, of streams and of tables; a statement may say otherwise."""
+    settings = EngineSettings(topic_settings={"retention.ms": "1000", "segment.bytes": "4096"})
+    with millstream.connect(tmp_path / "a.db", settings=settings) as db:
+        db.execute(
+            "CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, "
+            "VALUE_FORMAT='JSON'); CREATE STREAM kept (k STRING KEY, n INT) WITH (KAFKA_TOPIC="
+            "'kept', PARTITIONS=1, VALUE_FORMAT='JSON', RETENTION_MS=5000);"
+            "CREATE TABLE t AS SELECT k, COUNT(*) AS c FROM s GROUP BY k;"
+        )
+        topics = {topic.name: dict(topic.config) for topic in db.engine.log.topics()}
+    assert topics["s"] == {
+        "cleanup.policy": "delete",
+        "retention.ms": "1000",
+        "segment.bytes": "4096",
+    }
+    assert topics["kept"]["retention.ms"] == "5000"
+    assert topics["T"]["segment.bytes"] == "4096"
+    assert topics["T"]["cleanup.policy"] == "compact"
+    internal = [config for name, config in topics.items() if name.startswith("_millstream")]
+    assert internal and not any("segment.bytes" in config for config in internal)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("retention", "1", "has no setting 'retention'"),
+        ("retention.ms", "day", "'day' is no retention.ms"),
+        ("cleanup.policy", "compact", "streams delete, tables compact"),
+    ],
+)
+def test_settings_for_all_topics_that_mean_nothing(
+    tmp_path: Path, name: str, value: str, told: str
+) -> None:
+    settings = EngineSettings(topic_settings={name: value})
+    with pytest.raises(StatementError, match=told):
+        millstream.connect(tmp_path / "a.db", settings=settings)
