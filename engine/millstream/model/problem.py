@@ -10,7 +10,8 @@ class Problem:
     """One row (or `count` rows) refused or changed, with where it came from.
 
     `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY,
-    PROCESSOR (for a record that a processor has failed for), or STATE for a state database that had
+    PROCESSOR (for a record that a processor has failed for), LOST (records that were deleted before
+    they were read), or STATE for a state database that had
     to be replaced, COMMAND for a statement that failed when it was replayed (no query, no topic).
     `offset` is -1 where only the number of rows is known.
     """

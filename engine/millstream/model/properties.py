@@ -59,6 +59,14 @@ PROPERTIES: tuple[Property, ...] = (
         "skips the record, undoes what was done for it, and reports it to the processing log.",
     ),
     Property(
+        "millstream.lost.records",
+        "fail|continue",
+        "fail",
+        "What a persistent query does when records were deleted before it has read them: it stops "
+        "(E-GAP); or it goes on with the earliest ones that are left, and reports to the "
+        "processing log how many were lost.",
+    ),
+    Property(
         "errors.dead.letter.queue.topic.name",
         "string",
         "",

@@ -232,6 +232,8 @@ def _checked(known: Property, value: str) -> str:
     raise refusals.SETTING_VALUE(value=value, known=known.name, allowed=allowed)
 
 
+LOST_RECORDS = "millstream.lost.records"
+"""The property that says what a query does when records are gone that it has not read."""
 DEAD_LETTERS = "errors.dead.letter.queue.topic.name"
 """The property with the name of a query's dead letter topic; empty: there is none."""
 

@@ -32,7 +32,7 @@ from millstream.log.log import (
 )
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
-from millstream.model.settings import DEAD_LETTERS, effective
+from millstream.model.settings import DEAD_LETTERS, LOST_RECORDS, effective
 from millstream.operators.process import shortest_interval
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
@@ -162,6 +162,7 @@ def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> No
             min_batch_records=min_batch_records(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(record.properties),
+            skips_lost=effective(record.properties, LOST_RECORDS) == "continue",
             max_task_idle_ms=int(effective(record.properties, "max.task.idle.ms")),
             idle_window_close_ms=idle_window_close(record.properties),
             dead_letters=dead_letters_of(registry, record.properties).letters,

@@ -16,7 +16,7 @@ ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Generic
@@ -33,18 +33,14 @@ from millstream.log.log import (
     TopicPartition,
 )
 from millstream.model.errors import CorruptionError, FencedError, UnavailableError
+from millstream.model.problem import Problem
 from millstream.runtime.assigned_tasks import AssignedTasks
 from millstream.runtime.idle_closing import IdleClosing
+from millstream.runtime.lost_records import poll
 from millstream.runtime.ports import Background, Restorer, RunResult
 from millstream.runtime.record_collector import Prepared, RecordCollector
 from millstream.runtime.retry_state import RetryState
-from millstream.runtime.spec import (
-    Metrics,
-    ProblemSink,
-    QuerySpec,
-    QueryState,
-    RuntimeSettings,
-)
+from millstream.runtime.spec import Metrics, ProblemSink, QuerySpec, QueryState, RuntimeSettings
 from millstream.runtime.subtopology_runner import SubTopologyRunner
 from millstream.runtime.subtopology_runners import SubTopologyRunners
 
@@ -275,7 +271,7 @@ class QueryRunner(Generic[Batch]):
         room = self.settings.max_buffered_bytes - self.runners.buffered_bytes
         try:
             if room > 0:
-                runner.poll(self.reader, self.settings, room)
+                self._report(poll(runner, self.spec, self.reader, self.settings, room, self.log))
         except UnavailableError as error:
             if not self.spec.retried:
                 raise
@@ -302,8 +298,7 @@ class QueryRunner(Generic[Batch]):
     ) -> None:
         outputs = result.outputs
         if result.problems:
-            self.metrics.problems += len(result.problems)
-            self.report(self.spec.query_id, result.problems)
+            self._report(result.problems)
             outputs += tuple(self.spec.dead_letters(result.problems))
         self.metrics.records_out += sum(output.count for output in result.outputs)
         self.collector.deliver(outputs, result.kept, soon=soon, commits=result.commits)
@@ -383,11 +378,8 @@ class QueryRunner(Generic[Batch]):
         self.dirty = False
         self.last_commit = now
         self.retry_state.failures = 0
-        self.metrics.commits += 1
         took = self.settings.stopwatch() - self.commit_began
-        self.metrics.commit_took = self.metrics.commit_took.plus(took)
-        self.metrics.commit_wait_ms = waited = max(0, now - self.dirty_since)
-        self.metrics.commit_wait_max_ms = max(self.metrics.commit_wait_max_ms, waited)
+        self.metrics.committed(took, max(0, now - self.dirty_since))
         return True
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -398,6 +390,11 @@ class QueryRunner(Generic[Batch]):
         """Deletion can happen at any later time, so a busy log is no error."""
         with suppress(UnavailableError):
             self.runners.forget(self.log)
+
+    def _report(self, problems: Sequence[Problem]) -> None:
+        if problems:
+            self.metrics.problems += len(problems)
+            self.report(self.spec.query_id, problems)
 
     # ---- pausing, failing, closing -----------------------------------------------------------
 

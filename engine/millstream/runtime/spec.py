@@ -123,6 +123,9 @@ class QuerySpec(Generic[Batch]):
     """Whether to retry recoverable errors; otherwise it stops with the first error."""
     commit_interval_ms: int | None = None
     """How often to commit; None: as the runtime's settings say."""
+    skips_lost: bool = False
+    """Whether it goes on behind records that were deleted before it has read them, instead of
+    stopping."""
     max_task_idle_ms: int = 0
     """How long a task with records of one topic waits for those of another; see `TaskIdling`."""
     batches: Batches[Batch] | None = None
@@ -243,6 +246,13 @@ class Metrics:
     """How long the commits themselves took, by the settings' stopwatch."""
     last_run: int = 0
     """The time of the last run that consumed records, in ms; 0 before the first."""
+
+    def committed(self, took: int, waited_ms: int) -> None:
+        """Count a commit that took so long, by the stopwatch, after work had waited for it."""
+        self.commits += 1
+        self.commit_took = self.commit_took.plus(took)
+        self.commit_wait_ms = waited_ms
+        self.commit_wait_max_ms = max(self.commit_wait_max_ms, waited_ms)
 
 
 @dataclass(slots=True)
