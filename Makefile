@@ -33,7 +33,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash durability crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash endurance durability crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -180,6 +180,9 @@ else
 		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED) \
 			$(if $(FORMAT),--format $(FORMAT)); done
 endif
+
+endurance: $(STAMP)  ## A simulated year of twenty queries: files, opening, memory and CPU stay as they are: [MINUTES=15]
+	@$(BIN)/python -m tests.endurance.run --minutes $(or $(MINUTES),15)
 
 durability: $(STAMP)  ## Loss of power at random moments, and damaged files (needs cc): [IMAGES=n] [FLIPS=n] [SEED=n]
 	@$(BIN)/python -m tests.durability.images --images $(or $(IMAGES),500) --seed $(SEED)

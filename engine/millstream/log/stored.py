@@ -20,6 +20,9 @@ from millstream.model.batch import NUMBERED_SCHEMA, RAW_SCHEMA
 
 LARGE_SEGMENT_BYTES = 32 << 20
 LARGE_SEGMENT_RECORDS = 32_768
+DEAD_BYTES = 2 << 20
+"""From this size on, a segment is closed when half of it is truncated: only a closed one can be
+dropped, and without that, each changelog would keep as much as a segment may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,15 @@ class Stored:
             return None
         return replace(self, segments=(*self.segments[:at], new, *self.segments[stop:]))
 
+    @property
+    def half_dead(self) -> bool:
+        """Whether most records of the last segment are truncated, and they are many."""
+        last = self.segments[-1]
+        if last.bytes < DEAD_BYTES:
+            return False
+        dead = sum(max(0, start - at) for start, at in zip(self.starts, last.first, strict=True))
+        return 2 * dead >= last.records
+
     def segments_between(self, partition: int, first: int, stop: int) -> tuple[Segment, ...]:
         """The segments that hold any of a partition's offsets `first` to `stop` (exclusive)."""
         bounds = [segment.first[partition] for segment in self.segments[1:]]
@@ -156,6 +168,7 @@ def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> In
     newest = _newest(appended) if policy.segment_ms is not None else None
     headers = any(append.batch["headers"].null_count < append.batch.num_rows for append in appended)
     full = segment.full(policy.segment_bytes)
+    full = full or stored.half_dead
     opened = full or (headers and not segment.headers) or _aged(stored, newest)
     if opened:
         segment = Segment(segment.number + 1, stored.ends, headers=headers)

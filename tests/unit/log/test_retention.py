@@ -337,3 +337,26 @@ def test_settings_for_all_topics_that_mean_nothing(
     settings = EngineSettings(topic_settings={name: value})
     with pytest.raises(StatementError, match=told):
         millstream.connect(tmp_path / "a.db", settings=settings)
+
+
+def test_what_is_truncated_gives_its_space_back(clock: Clock, tmp_path: Path) -> None:
+    """A changelog is truncated behind each snapshot: what is left of it is a few MB, however much
+    has passed it."""
+    path = tmp_path / "a.db"
+    log = opened(path, clock, Topic("t", 2, config={"retention.ms": "-1"}))
+    value = bytes(random.Random(1).randrange(256) for _ in range(50_000))
+    most = 0
+    for _ in range(80):
+        for part in (0, 1):
+            add(log, "t", part, *[clock.now] * 10, value=value)
+            log.truncate("t", part, log.end_offset("t", part) - 10)
+        log.maintain()
+        most = max(most, segments(log))
+    assert log.end_offset("t", 0) == 800
+    assert most <= 3
+    usage = log.usage(["t"])["t"]
+    assert usage.bytes is not None and usage.bytes < 8 << 20
+    offsets = log.read("t", 1, 790, 100).batch["offset"].to_pylist()
+    assert offsets == list(range(790, 800))
+    log.close()
+    assert path.stat().st_size < 40 << 20, "80 MB have passed"
