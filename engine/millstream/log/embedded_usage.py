@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import pairwise
 
 import duckdb
@@ -11,8 +12,8 @@ import duckdb
 from millstream.log.contents import Contents
 from millstream.log.duckfile import reading_error
 from millstream.log.logfile import LogFile
-from millstream.log.measures import SegmentMeasures
-from millstream.log.stored import Stored
+from millstream.log.measures import Measures, SegmentMeasures
+from millstream.log.stored import Segment, Stored
 from millstream.log.usage import TopicUsage
 
 
@@ -46,7 +47,10 @@ class EmbeddedUsage:
             return {stored.topic.name: self._usage(cursor, stored) for stored in topics}
 
     def _usage(self, cursor: duckdb.DuckDBPyConnection, stored: Stored) -> TopicUsage:
-        measured = [self._measures.now(cursor, stored, segment) for segment in stored.segments]
+        measured = [
+            _kept(stored, segment, self._measures.now(cursor, stored, segment))
+            for segment in stored.segments
+        ]
         parts = [part for each in measured for part in each.values()]
         dirty = [
             sum(part.bytes for part in each.values())
@@ -61,3 +65,19 @@ class EmbeddedUsage:
             min((part.oldest for part in parts), default=None),
             sum(dirty) if stored.policy.compacts else None,
         )
+
+
+def _kept(stored: Stored, segment: Segment, measured: Measures) -> Measures:
+    """What a segment has without the records before the first ones that are kept, which leave with
+    the segment. Of one that compaction has been through it is not known how many these are."""
+    starts = stored.starts
+    if segment.generation or not any(segment.first[part] < starts[part] for part in measured):
+        return measured
+    found = {}
+    for part, all_of_it in measured.items():
+        gone = min(all_of_it.records, max(0, starts[part] - segment.first[part]))
+        left = all_of_it.records - gone
+        if left:
+            size = all_of_it.bytes * left // all_of_it.records
+            found[part] = replace(all_of_it, bytes=size, records=left)
+    return found
