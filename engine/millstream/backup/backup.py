@@ -126,7 +126,7 @@ def taken_at(name: str) -> int | None:
 def _check_same(place: Place, database: str, earlier: Iterable[Manifest]) -> None:
     if any(each.database != database for each in earlier):
         raise ConflictError(
-            f"'{place.url}' has backups of another database.",
+            f"'{place.shown}' has backups of another database.",
             hint="Back up each database to a place of its own; one that was restored is another.",
         )
 

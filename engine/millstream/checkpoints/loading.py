@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from millstream.checkpoints.manifest import Checkpoint, RowsFile
 from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.stopping import Stopped
 from millstream.executor.changelog import owned_rows
 from millstream.model.errors import ConflictError, MillstreamError
 from millstream.operators.program import StateTable
@@ -31,10 +32,6 @@ class Range:
 
     start: int
     end: int
-
-
-class Stopped(Exception):  # noqa: N818 - it is no error
-    """The caller wants no more to be loaded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from millstream.checkpoints.manifest import Checkpoint
 from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.stopping import Stopped
 from millstream.executor.changelog import last_rows, rows_by_table
 from millstream.log.log import DirectReader, Log
 from millstream.model.batch import PART
@@ -48,11 +49,15 @@ class Task:
 
 
 def write_checkpoint(
-    task: Task, repository: Repository, log: Log[pa.Table], last: Checkpoint | None
+    task: Task,
+    repository: Repository,
+    log: Log[pa.Table],
+    last: Checkpoint | None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Written | None:
     """Write a checkpoint of what a task has committed, on top of the `last` one where that is less
     work for the one who reads it; None if there is nothing new. Raises UnavailableError when the
-    place does not answer; then there is no new checkpoint."""
+    place does not answer, Stopped once `stopped` says so; then there is no new checkpoint."""
     cursor = task.store.cursor()
     try:
         task.store.take_snapshot(cursor)
@@ -62,14 +67,27 @@ def write_checkpoint(
         if at is None or not at.at or (last is not None and at.at <= last.position):
             return None
         if last is None or not _extends(task, log, last, at):
-            files = repository.write_rows(task.state, task.partition, at.at, _all(task, cursor))
+            rows = _unless(stopped, _all(task, cursor))
+            files = repository.write_rows(task.state, task.partition, at.at, rows)
             found = Checkpoint(at.at, max(at.written, 0), at.at, files)
             return _published(task, repository, found, len(files))
     finally:
         # A transaction that stays open would keep DuckDB from taking its own checkpoints.
         cursor.rollback()
         cursor.close()
-    return _changes(task, repository, log, last, at)
+    rows = _unless(stopped, _changed(task, log, last.position, at.at))
+    files = repository.write_rows(task.state, task.partition, at.at, rows, changes=True)
+    found = Checkpoint(at.at, max(at.written, 0), last.base, (*last.files, *files))
+    return _published(task, repository, found, len(files))
+
+
+def _unless(
+    stopped: Callable[[], bool], tables: Iterator[tuple[str, pa.Table]]
+) -> Iterator[tuple[str, pa.Table]]:
+    for each in tables:
+        if stopped():
+            raise Stopped
+        yield each
 
 
 def rows_since(at: Position, last: Checkpoint) -> int:
@@ -83,17 +101,6 @@ def _extends(task: Task, log: Log[pa.Table], last: Checkpoint, at: Position) -> 
     changed = last.changed_rows + rows_since(at, last)
     few = changed * 2 <= last.base_rows and len(last.files) < _FILES_MAX
     return few and log.start_offset(task.changelog, task.partition) <= last.position
-
-
-def _changes(
-    task: Task, repository: Repository, log: Log[pa.Table], last: Checkpoint, at: Position
-) -> Written | None:
-    """Add what is on the changelog between a checkpoint and a position."""
-    files = repository.write_rows(
-        task.state, task.partition, at.at, _changed(task, log, last.position, at.at), changes=True
-    )
-    found = Checkpoint(at.at, max(at.written, 0), last.base, (*last.files, *files))
-    return _published(task, repository, found, len(files))
 
 
 def _published(task: Task, repository: Repository, found: Checkpoint, new: int) -> Written:

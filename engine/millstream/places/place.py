@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,6 +90,11 @@ class Place:
                 code="E-CONFIG",
             ) from error
         return Place(url, system, root.rstrip("/"), purpose)
+
+    @property
+    def shown(self) -> str:
+        """The URL as errors show it: without the credentials that may be in it."""
+        return re.sub(r"//[^/@]*@", "//…@", self.url.partition("?")[0])
 
     def write(self, name: str, write: Callable[[HashingFile], object]) -> tuple[int, str]:
         """Write a file, which has the name when it is complete; in place of one that is there.
@@ -182,7 +188,7 @@ class Place:
             return call()
         except (OSError, pa.ArrowException) as error:
             raise UnavailableError(
-                f"Could not {what} the {self.purpose.name} at '{self.url}'.",
+                f"Could not {what} the {self.purpose.name} at '{self.shown}'.",
                 detail=str(error),
                 hint=self.purpose.hint,
                 code=self.purpose.code,

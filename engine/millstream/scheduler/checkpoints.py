@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import duckdb
 import pyarrow as pa
 
-from millstream.checkpoints.loading import Loading, Range, Stopped
+from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
 from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.stopping import Stopped
 from millstream.checkpoints.writing import Task, rows_since, write_checkpoint
 from millstream.executor.channel_watermarks import state_tables
 from millstream.functions.function import Catalogue
@@ -34,6 +34,7 @@ FEWEST_ROWS = 10_000
 """Rows on a changelog that are replayed in less time than a checkpoint of them is fetched."""
 SWEEP_ROUNDS = 60
 """In each of so many rounds, checkpoints of queries that are gone are looked for."""
+CLOSE_SECONDS = 10
 _LOG = logging.getLogger("millstream")
 TaskKey = tuple[str, int, int]
 
@@ -176,7 +177,8 @@ class Checkpoints:
                 query.removed = True
             self._lock.notify_all()
         for thread in self._threads:
-            thread.join()
+            # A place that does not answer must not keep the database from closing.
+            thread.join(CLOSE_SECONDS)
         self._threads.clear()
 
     def load(self) -> None:
@@ -208,8 +210,8 @@ class Checkpoints:
                 self._load_sub(query, sub, alone)
         except Stopped:
             pass
-        except (MillstreamError, duckdb.Error) as error:
-            # What was not loaded is replayed.
+        except Exception as error:
+            # What was not loaded is replayed, whatever the reason is.
             _LOG.warning("No checkpoint of %s was loaded: %s", query_id, error)
         finally:
             with self._lock:
@@ -269,7 +271,9 @@ class Checkpoints:
             try:
                 written += self._write(key, query.store, sub, partition)
                 self._failing = False
-            except (MillstreamError, duckdb.Error) as error:
+            except Stopped:
+                continue
+            except Exception as error:
                 if not query.removed and not self._failing:
                     # The next ones most likely fail for the same reason.
                     self._failing = True
@@ -291,7 +295,9 @@ class Checkpoints:
         if last is not None and rows_since(at, last) < self.fewest:
             return False
         task = Task(store, state, sub.tables, sub.changelog, partition)
-        found = write_checkpoint(task, self.repository, self._log, last)
+        found = write_checkpoint(
+            task, self.repository, self._log, last, lambda: self._closing.is_set()
+        )
         if found is not None:
             self._last.known[key] = found.checkpoint
         return found is not None

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from millstream.checkpoints import writing
-from millstream.checkpoints.loading import Loading, Range, Stopped
+from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
 from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.stopping import Stopped
 from millstream.checkpoints.writing import Task, write_checkpoint
 from millstream.executor.channel_watermarks import state_tables
 from millstream.executor.compaction import Pace

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
@@ -16,6 +17,7 @@ import millstream
 from millstream.checkpoints.repository import Repository
 from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings
+from millstream.places.place import Place
 from millstream.scheduler.checkpoints import Checkpoints
 
 SCRIPT = """
@@ -130,14 +132,8 @@ def test_no_place(shop: Shop) -> None:
         db.execute(SCRIPT)
 
 
-def test_a_query_is_dropped_while_its_state_is_loaded(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with shop.open() as db:
-        db.execute(SCRIPT)
-        insert(db, 0, 100)
-        checkpoints(db).write()
-    shop.lose_state()
+def slow_place(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """A place that answers when the second event is set; the first one says that it was asked."""
     loading, go_on = threading.Event(), threading.Event()
     rows = Repository.rows
 
@@ -147,6 +143,18 @@ def test_a_query_is_dropped_while_its_state_is_loaded(
         return rows(self, *arguments)
 
     monkeypatch.setattr(Repository, "rows", slow)
+    return loading, go_on
+
+
+def test_a_query_is_dropped_while_its_state_is_loaded(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        checkpoints(db).write()
+    shop.lose_state()
+    loading, go_on = slow_place(monkeypatch)
     with shop.open() as db:
         loading.wait()
         dropping = threading.Thread(target=db.execute, args=("DROP TABLE t; DROP TABLE w;",))
@@ -168,15 +176,7 @@ def test_other_queries_work_while_a_state_is_loaded(
         checkpoints(db).write()
         expected = answers(db)
     shop.lose_state()
-    loading, go_on = threading.Event(), threading.Event()
-    rows = Repository.rows
-
-    def slow(self: Repository, *arguments: Any) -> Any:
-        loading.set()
-        go_on.wait()
-        return rows(self, *arguments)
-
-    monkeypatch.setattr(Repository, "rows", slow)
+    loading, go_on = slow_place(monkeypatch)
     with shop.open() as db:
         loading.wait()
         db.execute(
@@ -188,6 +188,59 @@ def test_other_queries_work_while_a_state_is_loaded(
             assert [tuple(row) for row in found] == [(8,)]
         go_on.set()
         assert answers(db) == expected
+
+
+@pytest.mark.parametrize("fault", [ValueError("a fault"), pa.ArrowInvalid("another one")])
+def test_a_fault_of_ours_costs_time_alone(
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    told: Callable[[str], int],
+    fault: Exception,
+) -> None:
+    """Neither are partitions held for ever, nor are there no checkpoints any more."""
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        checkpoints(db).write()
+        expected = answers(db)
+    shop.lose_state()
+
+    def faulty(*_arguments: Any, **_named: Any) -> Any:
+        raise fault
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Repository, "rows", faulty)
+        with shop.open() as db:
+            assert answers(db) == expected
+            insert(db, 100, 110)
+            patched.setattr(Repository, "write_rows", faulty)
+            assert checkpoints(db).write() == 0
+            assert told("was written") == 1
+    with shop.open() as db:
+        insert(db, 110, 120)
+        assert checkpoints(db).write() == 4
+
+
+def test_closing_ends_a_checkpoint_between_two_files(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.checkpoints.writing.FILE_BYTES", 1)
+    monkeypatch.setattr("millstream.checkpoints.writing._BATCH_ROWS", 2)
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        found = checkpoints(db)
+        write = Place.write
+        written: list[str] = []
+
+        def closing(self: Place, name: str, content: Any) -> Any:
+            written.append(name)
+            found.close()
+            return write(self, name, content)
+
+        monkeypatch.setattr(Place, "write", closing)
+        assert found.write() == 0
+        assert len(written) == 1
 
 
 def test_checkpoints_of_former_queries_are_deleted(shop: Shop) -> None:
