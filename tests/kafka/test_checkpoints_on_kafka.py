@@ -66,6 +66,9 @@ def test_an_empty_instance_loads_what_another_one_wrote(
         insert(first, 1000, 1100)
         until(lambda: answers(first) == sums(1100))
         assert restoring.checkpoints.write() == 4
+        for _ in range(3):
+            restoring.checkpoints.sweep()
+        assert len(restoring.checkpoints.repository.states()) == 1, "nothing that is in use"
         insert(first, 1100, 1200)
         until(lambda: answers(first) == sums(1200))
         with instance() as second:

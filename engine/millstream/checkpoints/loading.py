@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from millstream.checkpoints.manifest import Checkpoint, RowsFile
 from millstream.checkpoints.repository import Repository, StateOf
 from millstream.checkpoints.stopping import Stopped
+from millstream.checkpoints.witness import Witness
 from millstream.executor.changelog import owned_rows
 from millstream.model.errors import ConflictError, MillstreamError
 from millstream.operators.program import StateTable
@@ -42,6 +43,8 @@ class Loading:
     repository: Repository
     state: StateOf
     tables: Sequence[StateTable]
+    agrees: Callable[[int, Witness], bool]
+    """Whether the changelog of a partition has a record."""
     stopped: Callable[[], bool] = lambda: False
 
     def load(self, ranges: Mapping[int, Range], *, alone: bool) -> dict[int, int]:
@@ -72,7 +75,11 @@ class Loading:
         stored = session.position(partition)
         at = 0 if stored is None else stored.at
         newest = self.repository.newest(self.state, partition, max(own.start, at + 1), own.end)
-        return [found for found in newest if at < found.base or at < own.start]
+        return [
+            found
+            for found in newest
+            if (at < found.base or at < own.start) and self.agrees(partition, found.witness)
+        ]
 
     def _empty(self, session: Session) -> bool:
         rows = (f"EXISTS (SELECT 1 FROM {quoted(table.name)})" for table in self.tables)

@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from millstream.checkpoints.witness import Witness
 from millstream.model.errors import CorruptionError, UnavailableError
 
 FORMAT = 1
@@ -30,12 +31,13 @@ class RowsFile:
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The state of one task as of a position on its changelog. `files` are applied in their order;
-    those with all rows are as of `base`. `written`: the rows on the changelog since the snapshot in
-    it, as the state notes them."""
+    those with all rows are as of `base`. `witness`: the last record before the position. `written`:
+    the rows on the changelog since the snapshot in it, as the state notes them."""
 
     position: int
     written: int
     base: int
+    witness: Witness
     files: tuple[RowsFile, ...]
 
     @property
@@ -76,7 +78,8 @@ def decode_checkpoint(name: str, content: bytes) -> Checkpoint:
         files = tuple(RowsFile(**file) for file in body.pop("files"))
         if not all(_FILE.fullmatch(file.name) for file in files):
             raise ValueError("it names a file that is none of a checkpoint")
-        return Checkpoint(**body, files=files)
+        witness = Witness(**body.pop("witness"))
+        return Checkpoint(**body, files=files, witness=witness)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(name, str(error)) from error
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from millstream.checkpoints.manifest import Checkpoint
 from millstream.checkpoints.repository import Repository, StateOf
 from millstream.checkpoints.stopping import Stopped
+from millstream.checkpoints.witness import witness_of
 from millstream.executor.changelog import last_rows, rows_by_table
 from millstream.log.log import DirectReader, Log
 from millstream.model.batch import PART
@@ -66,10 +67,13 @@ def write_checkpoint(
         )
         if at is None or not at.at or (last is not None and at.at <= last.position):
             return None
+        witness = witness_of(log, task.changelog, task.partition, at.at)
+        if witness is None:
+            return None
         if last is None or not _extends(task, log, last, at):
             rows = _unless(stopped, _all(task, cursor))
             files = repository.write_rows(task.state, task.partition, at.at, rows)
-            found = Checkpoint(at.at, max(at.written, 0), at.at, files)
+            found = Checkpoint(at.at, max(at.written, 0), at.at, witness, files)
             return _published(task, repository, found, len(files))
     finally:
         # A transaction that stays open would keep DuckDB from taking its own checkpoints.
@@ -77,7 +81,7 @@ def write_checkpoint(
         cursor.close()
     rows = _unless(stopped, _changed(task, log, last.position, at.at))
     files = repository.write_rows(task.state, task.partition, at.at, rows, changes=True)
-    found = Checkpoint(at.at, max(at.written, 0), last.base, (*last.files, *files))
+    found = Checkpoint(at.at, max(at.written, 0), last.base, witness, (*last.files, *files))
     return _published(task, repository, found, len(files))
 
 

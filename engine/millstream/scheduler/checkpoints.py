@@ -10,7 +10,8 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
 from millstream.checkpoints.repository import Repository, StateOf
 from millstream.checkpoints.stopping import Stopped
+from millstream.checkpoints.witness import agrees
 from millstream.checkpoints.writing import Task, rows_since, write_checkpoint
 from millstream.executor.channel_watermarks import state_tables
 from millstream.functions.function import Catalogue
@@ -231,7 +233,14 @@ class Checkpoints:
             p: Range(self._log.start_offset(sub.changelog, p), ends[sub.changelog, p])
             for p in partitions
         }
-        loading = Loading(query.store, self.repository, state, sub.tables, lambda: query.removed)
+        loading = Loading(
+            query.store,
+            self.repository,
+            state,
+            sub.tables,
+            partial(agrees, self._log, sub.changelog),
+            lambda: query.removed,
+        )
         loaded = loading.load({p: each for p, each in ranges.items() if each.end}, alone=alone)
         self.loaded += len(loaded)
         if loaded:
@@ -290,7 +299,10 @@ class Checkpoints:
         if state is None:
             return False
         if key not in self._last.known:
-            last = next(self.repository.newest(state, partition, 0, at.at), None)
+            known = partial(agrees, self._log, sub.changelog, partition)
+            earlier = self.repository.newest(state, partition, 0, at.at)
+            own = (each for each in earlier if known(each.witness))
+            last = next(own, None)
             self._last.known[key] = last
         if last is not None and rows_since(at, last) < self.fewest:
             return False
@@ -310,7 +322,7 @@ class Checkpoints:
             found = frozenset(
                 folder
                 for folder in self.repository.states()
-                if folder.rpartition("@")[2] not in known
+                if unquote(folder.rpartition("@")[2]) not in known
             )
             for folder in found & self._gone:
                 self.repository.drop(folder)

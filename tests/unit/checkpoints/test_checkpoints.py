@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +18,7 @@ from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
 from millstream.checkpoints.repository import Repository, StateOf
 from millstream.checkpoints.stopping import Stopped
+from millstream.checkpoints.witness import agrees
 from millstream.checkpoints.writing import Task, write_checkpoint
 from millstream.executor.channel_watermarks import state_tables
 from millstream.executor.compaction import Pace
@@ -78,7 +81,7 @@ class Checkpointed(Bench):
         return None if written is None else written.checkpoint
 
     def load(self, store: int, *partitions: int, alone: bool = False) -> dict[int, int]:
-        loading = Loading(self.stores[store], self.repository, self.state, self.tables)
+        loading = self.loading(store)
         ranges = {
             p: Range(
                 self.log.start_offset(self.sub.changelog, p),
@@ -87,6 +90,15 @@ class Checkpointed(Bench):
             for p in partitions
         }
         return loading.load(ranges, alone=alone)
+
+    def loading(self, store: int) -> Loading:
+        return Loading(
+            self.stores[store],
+            self.repository,
+            self.state,
+            self.tables,
+            partial(agrees, self.log, self.sub.changelog),
+        )
 
     def position(self, store: int, partition: int) -> int:
         replica = self.replica(store)
@@ -176,13 +188,13 @@ def test_a_state_that_has_the_rows_replays_the_changes(counted: Checkpointed) ->
 def test_a_checkpoint_older_than_the_changelog_is_no_use(counted: Checkpointed) -> None:
     counted.send(10, 0)
     counted.process(0)
-    counted.write(0, 0)
-    position = counted.position(0, 0)
-    counted.log.truncate(counted.sub.changelog, 0, position)
+    found = counted.write(0, 0)
+    assert found is not None
+    counted.log.truncate(counted.sub.changelog, 0, found.witness.offset)
     counted.send(3, 0)
     counted.process(0)
     end = counted.log.end_offset(counted.sub.changelog, 0)
-    assert counted.load(1, 0) == {0: position}, "it goes on where the changelog begins"
+    assert counted.load(1, 0) == {0: found.position}
     counted.log.truncate(counted.sub.changelog, 0, end)
     assert counted.load(2, 0) == {}
 
@@ -193,8 +205,26 @@ def test_a_checkpoint_ahead_of_the_changelog_is_not_used(counted: Checkpointed) 
     counted.process(0)
     found = counted.write(0, 0)
     assert found is not None
-    loading = Loading(counted.stores[1], counted.repository, counted.state, counted.tables)
+    loading = counted.loading(1)
     assert loading.load({0: Range(0, found.position - 1)}, alone=True) == {}
+
+
+def test_a_copy_that_has_gone_its_own_way_does_not_load(
+    counted: Checkpointed, tmp_path: Path
+) -> None:
+    """Its topics have the same ids, and its changelog has other records at the same offsets."""
+    counted.settle(40)
+    found = counted.write(0, 0)
+    assert found is not None
+    copy = Checkpointed("counted", tmp_path / "place", ENDLESS)
+    copy.rnd = Random(8)
+    copy.settle(60)
+    assert copy.log.end_offset(copy.sub.changelog, 0) >= found.position
+    assert copy.load(1, 0) == {}
+    copy.follow(1)
+    copy.check(1)
+    copy.close()
+    assert counted.load(1, 0) == {0: found.position}
 
 
 def test_a_query_that_is_created_again_has_checkpoints_of_its_own(counted: Checkpointed) -> None:
@@ -285,9 +315,7 @@ def test_a_load_that_was_broken_off_leaves_no_rows(
     found = counted.write(0, 0)
     assert found is not None and len(found.files) > 2
     asked = iter([False, False, True])
-    loading = Loading(
-        counted.stores[1], counted.repository, counted.state, counted.tables, lambda: next(asked)
-    )
+    loading = replace(counted.loading(1), stopped=lambda: next(asked))
     with pytest.raises(Stopped):
         loading.load({0: Range(0, 1 << 60)}, alone=alone)
     assert any(counted.rows(1).values()) is not alone, "some rows were committed"
