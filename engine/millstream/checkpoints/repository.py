@@ -49,7 +49,7 @@ class StateOf:
     @property
     def folder(self) -> str:
         """The name of its folder. A query that is created again has another one."""
-        return f"{quote(self.query_id, safe='')}_{self.subtopology}@{quote(self.changelog_id)}"
+        return f"{quote(self.query_id, safe='')}_{self.subtopology}@{in_path(self.changelog_id)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,20 @@ class Repository:
 
     def states(self) -> list[str]:
         """The folders of all states that have checkpoints."""
-        return [name.rpartition("/")[2] for name in self.place.folders(self.owner)]
+        return [name.rpartition("/")[2] for name in self.place.folders(in_path(self.owner))]
 
     def drop(self, folder: str) -> None:
         """Delete all checkpoints of a state."""
-        self.place.delete_folder(f"{self.owner}/{folder}")
+        self.place.delete_folder(f"{in_path(self.owner)}/{folder}")
 
     def _at(self, state: StateOf, partition: int) -> str:
-        return f"{self.owner}/{state.folder}/{partition}"
+        return f"{in_path(self.owner)}/{state.folder}/{partition}"
+
+
+def in_path(name: str) -> str:
+    """An id as one part of a path. Those of Kafka's topics are in Base64, in which `/` is a digit;
+    `_` stands for it as in the other alphabet of Base64."""
+    return quote(name.replace("/", "_").replace("+", "-"), safe="")
 
 
 def _packed(rows: pa.Table) -> bytes:

@@ -11,13 +11,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from urllib.parse import unquote
 
 import pyarrow as pa
 
 from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
-from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.repository import Repository, StateOf, in_path
 from millstream.checkpoints.stopping import Stopped
 from millstream.checkpoints.witness import agrees
 from millstream.checkpoints.writing import Task, rows_since, write_checkpoint
@@ -318,11 +317,11 @@ class Checkpoints:
         """Delete the checkpoints of changelogs that do not exist any more, nor did at the last
         sweep."""
         try:
-            known = {topic.id for topic in self._log.topics()}
+            known = {in_path(topic.id) for topic in self._log.topics()}
             found = frozenset(
                 folder
                 for folder in self.repository.states()
-                if unquote(folder.rpartition("@")[2]) not in known
+                if folder.rpartition("@")[2] not in known
             )
             for folder in found & self._gone:
                 self.repository.drop(folder)

@@ -11,12 +11,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from millstream.checkpoints import writing
 from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
-from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.repository import Repository, StateOf, in_path
 from millstream.checkpoints.stopping import Stopped
 from millstream.checkpoints.witness import agrees
 from millstream.checkpoints.writing import Task, write_checkpoint
@@ -438,3 +439,20 @@ class _Stale:
 def test_no_place() -> None:
     with pytest.raises(StatementError, match="names no place for checkpoints"):
         Repository.of("nothing://there", "shop")
+
+
+def test_ids_are_one_part_of_a_path(tmp_path: Path) -> None:
+    """Kafka's are in Base64; a folder of another name would be taken for one of a former query."""
+    repository = Repository.of(str(tmp_path), "yVRXkpr4S/b+qi1nXo")
+    rows = pa.table({"x": [1]})
+    found = set()
+    for query, topic in (("Q", "FeAh/YnxTb+hvvXE"), ("a/b@c", "FeAhYnxTbhvvXE"), ("Q", "7")):
+        state = StateOf(query, 0, topic)
+        repository.write_rows(state, 0, 1, [("t", rows)])
+        found.add(state.folder)
+        assert state.folder.rpartition("@")[2] == in_path(topic)
+    assert set(repository.states()) == found
+    assert len(list(tmp_path.iterdir())) == 1
+    for folder in found:
+        repository.drop(folder)
+    assert repository.states() == []
