@@ -67,7 +67,7 @@ def test_an_empty_instance_loads_what_another_one_wrote(
         until(lambda: answers(first) == sums(1100))
         assert restoring.checkpoints.write() == 4
         for _ in range(3):
-            restoring.checkpoints.sweep()
+            restoring.checkpoints.delete_orphans()
         assert len(restoring.checkpoints.repository.states()) == 1, "nothing that is in use"
         insert(first, 1100, 1200)
         until(lambda: answers(first) == sums(1200))

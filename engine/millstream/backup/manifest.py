@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +11,8 @@ from millstream.log.log import Topic, TopicPartition
 from millstream.log.policy import policy_of
 from millstream.log.snapshot import LogContents
 from millstream.log.stored import Segment, Stored
-from millstream.model.errors import CorruptionError, UnavailableError
+from millstream.model.errors import CorruptionError
+from millstream.places.sealed import sealed, unsealed
 
 FORMAT = 1
 _FILE = re.compile(r"segments/[0-9a-f]*/[0-9]+-[0-9]+-[0-9]+-[0-9]+\.parquet")
@@ -62,13 +61,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
         ],
         "writers": sorted(map(list, contents.epochs.items())),
     }
-    text = json.dumps(body, sort_keys=True)
-    whole = {"format": FORMAT, "sha256": _digest(text), "backup": body}
-    return json.dumps(whole, sort_keys=True, indent=1).encode()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sealed("backup", FORMAT, body)
 
 
 def _topic(stored: Stored, files: Mapping[SegmentKey, SegmentFile]) -> dict[str, Any]:
@@ -104,18 +97,8 @@ def decode_manifest(name: str, content: bytes) -> Manifest:
     """The backup that a file describes. Raises CorruptionError naming the file if it is damaged,
     UnavailableError (E-VERSION) if a later version wrote it."""
     try:
-        whole = json.loads(content)
-        version, body = whole["format"], whole["backup"]
-        if version != FORMAT:
-            raise UnavailableError(
-                f"The backup '{name}' has format {version}; this version of Millstream reads "
-                f"format {FORMAT}.",
-                hint="Restore it with the version that wrote it.",
-                code="E-VERSION",
-            )
-        if whole["sha256"] != _digest(json.dumps(body, sort_keys=True)):
-            raise ValueError("its checksum is another one")
-        return _decoded(body)
+        hint = "Restore it with the version that wrote it."
+        return _decoded(unsealed("backup", FORMAT, name, content, hint=hint))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(name, str(error)) from error
 

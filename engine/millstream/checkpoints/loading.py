@@ -12,17 +12,17 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.checkpoints.fingerprint import Fingerprint
 from millstream.checkpoints.manifest import Checkpoint, RowsFile
-from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.repository import Repository, StateId
 from millstream.checkpoints.stopping import Stopped
-from millstream.checkpoints.witness import Witness
 from millstream.executor.changelog import owned_rows
 from millstream.model.errors import ConflictError, MillstreamError
 from millstream.operators.program import StateTable
 from millstream.state.bulk_table import BulkTable
 from millstream.state.positions import stored_position
 from millstream.state.store import Session, Store
-from millstream.state.tables import DELETED, quoted
+from millstream.state.tables import DELETED
 
 _LOG = logging.getLogger("millstream")
 
@@ -41,9 +41,9 @@ class Loading:
 
     store: Store
     repository: Repository
-    state: StateOf
+    state: StateId
     tables: Sequence[StateTable]
-    agrees: Callable[[int, Witness], bool]
+    agrees: Callable[[int, Fingerprint], bool]
     """Whether the changelog of a partition has a record."""
     stopped: Callable[[], bool] = lambda: False
 
@@ -60,7 +60,7 @@ class Loading:
             found = {p: self._candidates(session, p, ranges[p]) for p in sorted(ranges)}
             chosen = {p: each[0] for p, each in found.items() if each}
             loaded = {}
-            if alone and chosen and self._empty(session):
+            if alone and chosen and not session.has_rows():
                 loaded = self._load_together(session, chosen)
             for partition, candidates in found.items():
                 for checkpoint in () if partition in loaded else candidates:
@@ -78,13 +78,8 @@ class Loading:
         return [
             found
             for found in newest
-            if (at < found.base or at < own.start) and self.agrees(partition, found.witness)
+            if (at < found.base or at < own.start) and self.agrees(partition, found.fingerprint)
         ]
-
-    def _empty(self, session: Session) -> bool:
-        rows = (f"EXISTS (SELECT 1 FROM {quoted(table.name)})" for table in self.tables)
-        ((some,),) = session.connection.execute(f"SELECT {' OR '.join(rows)}").fetchall()
-        return not some
 
     def _load_together(self, session: Session, chosen: Mapping[int, Checkpoint]) -> dict[int, int]:
         """Fill empty tables with the rows of several partitions, of those that can be read."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from millstream.checkpoints.witness import Witness
-from millstream.model.errors import CorruptionError, UnavailableError
+from millstream.checkpoints.fingerprint import Fingerprint
+from millstream.model.errors import CorruptionError
+from millstream.places.sealed import sealed, unsealed
 
 FORMAT = 1
-_FILE = re.compile(r"[0-9]{20}-[0-9a-f]{32}-[0-9]+\.arrows")
+ROWS_NAME = re.compile(r"([0-9]{20})-[0-9a-f]{32}-[0-9]+\.arrows")
+"""The name of a file of rows; it begins with the position of the checkpoint it was written for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +30,13 @@ class RowsFile:
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The state of one task as of a position on its changelog. `files` are applied in their order;
-    those with all rows are as of `base`. `witness`: the last record before the position. `written`:
-    the rows on the changelog since the snapshot in it, as the state notes them."""
+    those with all rows are as of `base`. `fingerprint`: of the changelog before the position.
+    `written`: the rows on it since the snapshot in it, as the state notes them."""
 
     position: int
     written: int
     base: int
-    witness: Witness
+    fingerprint: Fingerprint
     files: tuple[RowsFile, ...]
 
     @property
@@ -53,33 +52,20 @@ class Checkpoint:
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The content of a checkpoint's file."""
-    text = json.dumps(asdict(checkpoint), sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    whole = {"format": FORMAT, "sha256": digest, "checkpoint": asdict(checkpoint)}
-    return json.dumps(whole).encode()
+    return sealed("checkpoint", FORMAT, asdict(checkpoint))
 
 
 def decode_checkpoint(name: str, content: bytes) -> Checkpoint:
     """The checkpoint that a file describes. Raises CorruptionError naming the file if it is
     damaged, UnavailableError (E-VERSION) if a later version wrote it."""
     try:
-        whole = json.loads(content)
-        if whole["format"] != FORMAT:
-            raise UnavailableError(
-                f"The checkpoint '{name}' has format {whole['format']}; this version of Millstream"
-                f" reads format {FORMAT}.",
-                hint="The state is restored from the changelog.",
-                code="E-VERSION",
-            )
-        body: dict[str, Any] = whole["checkpoint"]
-        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        if whole["sha256"] != digest:
-            raise ValueError("its checksum is another one")
+        hint = "The state is restored from the changelog."
+        body = unsealed("checkpoint", FORMAT, name, content, hint=hint)
         files = tuple(RowsFile(**file) for file in body.pop("files"))
-        if not all(_FILE.fullmatch(file.name) for file in files):
+        if not all(ROWS_NAME.fullmatch(file.name) for file in files):
             raise ValueError("it names a file that is none of a checkpoint")
-        witness = Witness(**body.pop("witness"))
-        return Checkpoint(**body, files=files, witness=witness)
+        fingerprint = Fingerprint(**body.pop("fingerprint"))
+        return Checkpoint(**body, files=files, fingerprint=fingerprint)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(name, str(error)) from error
 

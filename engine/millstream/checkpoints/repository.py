@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from millstream.checkpoints.manifest import (
+    ROWS_NAME,
     Checkpoint,
     RowsFile,
     damaged,
@@ -33,14 +34,13 @@ CHECKPOINTS = Purpose(
 KEPT = 2
 """Checkpoints of a task that stay: an instance may just be reading the last but one."""
 _NAME = re.compile(r"([0-9]{20})\.json")
-_ROWS = re.compile(r"([0-9]{20})-[0-9a-f]{32}-[0-9]+\.arrows")
 # Unlike LZ4, ZSTD is worth its time where bytes are kept and moved.
 _WRITING = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 
 
 @dataclass(frozen=True, slots=True)
-class StateOf:
-    """Whose state it is: that of a sub-topology of a query whose changelog topic has this id."""
+class StateId:
+    """The state of a sub-topology of a query whose changelog topic has this id."""
 
     query_id: str
     subtopology: int
@@ -67,13 +67,13 @@ class Repository:
         """The checkpoints at a URL. Raises StatementError (E-CONFIG) if it names no place."""
         return Repository(Place.of(url, CHECKPOINTS), owner)
 
-    def positions(self, state: StateOf, partition: int) -> list[int]:
+    def positions(self, state: StateId, partition: int) -> list[int]:
         """The positions of a task's checkpoints, the highest first."""
         names = (name.rpartition("/")[2] for name in self.place.names(self._at(state, partition)))
         found = (_NAME.fullmatch(name) for name in names)
         return sorted((int(each[1]) for each in found if each), reverse=True)
 
-    def read(self, state: StateOf, partition: int, position: int) -> Checkpoint:
+    def read(self, state: StateId, partition: int, position: int) -> Checkpoint:
         """A checkpoint. Raises CorruptionError if it is damaged."""
         name = f"{self._at(state, partition)}/{position:020}.json"
         found = decode_checkpoint(name, self.place.read(name))
@@ -81,14 +81,14 @@ class Repository:
             raise damaged(name, f"it is as of {found.position}")
         return found
 
-    def newest(self, state: StateOf, partition: int, least: int, most: int) -> Iterator[Checkpoint]:
+    def newest(self, state: StateId, partition: int, least: int, most: int) -> Iterator[Checkpoint]:
         """The readable checkpoints whose positions are from `least` to `most`, the newest first."""
         for position in self.positions(state, partition):
             if least <= position <= most:
                 with suppress(CorruptionError):
                     yield self.read(state, partition, position)
 
-    def rows(self, state: StateOf, partition: int, file: RowsFile) -> pa.Table:
+    def rows(self, state: StateId, partition: int, file: RowsFile) -> pa.Table:
         """The rows of a file. Raises CorruptionError if it is damaged."""
         name = f"{self._at(state, partition)}/{file.name}"
         content = self.place.read(name)
@@ -100,7 +100,7 @@ class Repository:
 
     def write_rows(
         self,
-        state: StateOf,
+        state: StateId,
         partition: int,
         position: int,
         tables: Iterable[tuple[str, pa.Table]],
@@ -112,23 +112,23 @@ class Repository:
         for number, (table, rows) in enumerate(tables):
             name = f"{position:020}-{uuid.uuid4().hex}-{number}.arrows"
             content = _packed(rows)
-            _, digest = self.place.write(
-                f"{self._at(state, partition)}/{name}",
-                lambda file, content=content: file.write(content),  # type: ignore[misc]
-            )
+            digest = self._put(f"{self._at(state, partition)}/{name}", content)
             files.append(RowsFile(name, table, rows.num_rows, len(content), digest, changes))
         return tuple(files)
 
-    def publish(self, state: StateOf, partition: int, checkpoint: Checkpoint) -> None:
+    def publish(self, state: StateId, partition: int, checkpoint: Checkpoint) -> None:
         """Make a checkpoint readable, and delete what only older ones than the kept ones need."""
         folder = self._at(state, partition)
-        content = encode_checkpoint(checkpoint)
-        name = f"{folder}/{checkpoint.position:020}.json"
-        self.place.write(name, lambda file: file.write(content))
+        self._put(f"{folder}/{checkpoint.position:020}.json", encode_checkpoint(checkpoint))
         with suppress(MillstreamError):
             self._tidy(state, partition)
 
-    def _tidy(self, state: StateOf, partition: int) -> None:
+    def _put(self, name: str, content: bytes) -> str:
+        """Write a file; returns its SHA-256."""
+        _, digest = self.place.write(name, lambda file: file.write(content))
+        return digest
+
+    def _tidy(self, state: StateId, partition: int) -> None:
         folder = self._at(state, partition)
         positions = self.positions(state, partition)
         kept = positions[:KEPT]
@@ -139,7 +139,7 @@ class Repository:
             self.place.delete(f"{folder}/{position:020}.json")
         for path in self.place.names(folder):
             name = path.rpartition("/")[2]
-            found = _ROWS.fullmatch(name)
+            found = ROWS_NAME.fullmatch(name)
             # What is newer may be of a checkpoint that another process is about to publish.
             if found and int(found[1]) <= kept[-1] and name not in used:
                 self.place.delete(path)
@@ -152,7 +152,7 @@ class Repository:
         """Delete all checkpoints of a state."""
         self.place.delete_folder(f"{in_path(self.owner)}/{folder}")
 
-    def _at(self, state: StateOf, partition: int) -> str:
+    def _at(self, state: StateId, partition: int) -> str:
         return f"{in_path(self.owner)}/{state.folder}/{partition}"
 
 

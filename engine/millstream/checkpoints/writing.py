@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
 
+from millstream.checkpoints.fingerprint import fingerprint_of
 from millstream.checkpoints.manifest import Checkpoint
-from millstream.checkpoints.repository import Repository, StateOf
+from millstream.checkpoints.repository import Repository, StateId
 from millstream.checkpoints.stopping import Stopped
-from millstream.checkpoints.witness import witness_of
 from millstream.executor.changelog import last_rows, rows_by_table
 from millstream.log.log import DirectReader, Log
 from millstream.model.batch import PART
@@ -30,20 +29,12 @@ _FILES_MAX = 24
 """A checkpoint of more files is written anew."""
 
 
-class Written(NamedTuple):
-    """A checkpoint that was written, and the rows and files that were new."""
-
-    checkpoint: Checkpoint
-    rows: int
-    files: int
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """A task whose state is in `store`, with all tables of its sub-topology."""
 
     store: Store
-    state: StateOf
+    state: StateId
     tables: Sequence[StateTable]
     changelog: str
     partition: int
@@ -55,7 +46,7 @@ def write_checkpoint(
     log: Log[pa.Table],
     last: Checkpoint | None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Written | None:
+) -> Checkpoint | None:
     """Write a checkpoint of what a task has committed, on top of the `last` one where that is less
     work for the one who reads it; None if there is nothing new. Raises UnavailableError when the
     place does not answer, Stopped once `stopped` says so; then there is no new checkpoint."""
@@ -67,22 +58,24 @@ def write_checkpoint(
         )
         if at is None or not at.at or (last is not None and at.at <= last.position):
             return None
-        witness = witness_of(log, task.changelog, task.partition, at.at)
-        if witness is None:
+        fingerprint = fingerprint_of(log, task.changelog, task.partition, at.at)
+        if fingerprint is None:
             return None
         if last is None or not _extends(task, log, last, at):
             rows = _unless(stopped, _all(task, cursor))
             files = repository.write_rows(task.state, task.partition, at.at, rows)
-            found = Checkpoint(at.at, max(at.written, 0), at.at, witness, files)
-            return _published(task, repository, found, len(files))
+            found = Checkpoint(at.at, max(at.written, 0), at.at, fingerprint, files)
+            repository.publish(task.state, task.partition, found)
+            return found
     finally:
         # A transaction that stays open would keep DuckDB from taking its own checkpoints.
         cursor.rollback()
         cursor.close()
     rows = _unless(stopped, _changed(task, log, last.position, at.at))
     files = repository.write_rows(task.state, task.partition, at.at, rows, changes=True)
-    found = Checkpoint(at.at, max(at.written, 0), last.base, witness, (*last.files, *files))
-    return _published(task, repository, found, len(files))
+    found = Checkpoint(at.at, max(at.written, 0), last.base, fingerprint, (*last.files, *files))
+    repository.publish(task.state, task.partition, found)
+    return found
 
 
 def _unless(
@@ -105,12 +98,6 @@ def _extends(task: Task, log: Log[pa.Table], last: Checkpoint, at: Position) -> 
     changed = last.changed_rows + rows_since(at, last)
     few = changed * 2 <= last.base_rows and len(last.files) < _FILES_MAX
     return few and log.start_offset(task.changelog, task.partition) <= last.position
-
-
-def _published(task: Task, repository: Repository, found: Checkpoint, new: int) -> Written:
-    repository.publish(task.state, task.partition, found)
-    rows = sum(file.rows for file in found.files[len(found.files) - new :])
-    return Written(found, rows, new)
 
 
 def _all(task: Task, cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, pa.Table]]:

@@ -89,9 +89,7 @@ class Retention:
     ) -> None:
         """Note when the first segment with records from `start` on is too old."""
         oldest_ms = stored.policy.oldest_ms
-        ends = [segment.first[partition] for segment in stored.segments[1:]]
-        ends.append(stored.ends[partition])
-        for each, end in zip(measured, ends, strict=True):
+        for each, end in zip(measured, stored.segment_ends(partition), strict=True):
             if end > start and oldest_ms is not None:
                 now = self._clock()
                 newest = now if each is None else each.get(partition, _NOTHING).newest
@@ -114,8 +112,7 @@ class Retention:
     def _start(self, stored: Stored, partition: int, measured: Sequence[Measures | None]) -> int:
         """The first offset of a partition that is kept. What has grown is not old."""
         oldest_ms, most_bytes = stored.policy.oldest_ms, stored.policy.most_bytes
-        ends = [segment.first[partition] for segment in stored.segments[1:]]
-        ends.append(stored.ends[partition])
+        ends = stored.segment_ends(partition)
         start = stored.starts[partition]
         own = [None if each is None else each.get(partition, _NOTHING) for each in measured]
         size = sum(each.bytes for each in own if each is not None)

@@ -110,13 +110,16 @@ class Stored:
         dead = sum(max(0, start - at) for start, at in zip(self.starts, last.first, strict=True))
         return 2 * dead >= last.records
 
+    def segment_ends(self, partition: int) -> list[int]:
+        """For each segment, the offset of a partition that follows its last one."""
+        bounds = [segment.first[partition] for segment in self.segments[1:]]
+        return [*bounds, self.ends[partition]]
+
     def segments_between(self, partition: int, first: int, stop: int) -> tuple[Segment, ...]:
         """The segments that hold any of a partition's offsets `first` to `stop` (exclusive)."""
-        bounds = [segment.first[partition] for segment in self.segments[1:]]
-        ends = [*bounds, self.ends[partition]]
         return tuple(
             segment
-            for segment, end in zip(self.segments, ends, strict=True)
+            for segment, end in zip(self.segments, self.segment_ends(partition), strict=True)
             if max(segment.first[partition], first) < min(end, stop)
         )
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import pyarrow as pa
 
+from millstream.checkpoints.fingerprint import agrees
 from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
-from millstream.checkpoints.repository import Repository, StateOf, in_path
+from millstream.checkpoints.repository import Repository, StateId, in_path
 from millstream.checkpoints.stopping import Stopped
-from millstream.checkpoints.witness import agrees
 from millstream.checkpoints.writing import Task, rows_since, write_checkpoint
 from millstream.executor.channel_watermarks import state_tables
 from millstream.functions.function import Catalogue
@@ -33,7 +33,7 @@ from millstream.topology.topology import SubTopology, Topology
 
 FEWEST_ROWS = 10_000
 """Rows on a changelog that are replayed in less time than a checkpoint of them is fetched."""
-SWEEP_ROUNDS = 60
+ORPHAN_ROUNDS = 60
 """In each of so many rounds, checkpoints of queries that are gone are looked for."""
 CLOSE_SECONDS = 10
 _LOG = logging.getLogger("millstream")
@@ -41,7 +41,7 @@ TaskKey = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Followed:
+class StatefulSubTopology:
     """A sub-topology with state."""
 
     query_id: str
@@ -55,10 +55,10 @@ class Followed:
         program = compile_subtopology(self.sub, self.functions, headers=False, cached=False)
         return state_tables(program, self.sub)
 
-    def state(self, log: Log[pa.Table]) -> StateOf | None:
+    def state(self, log: Log[pa.Table]) -> StateId | None:
         """The name of its state; None if its changelog does not exist any more."""
-        topic = log.topic(self.changelog)
-        return None if topic is None else StateOf(self.query_id, self.sub.index, topic.id)
+        topic = log.describe([self.changelog]).get(self.changelog)
+        return None if topic is None else StateId(self.query_id, self.sub.index, topic.id)
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Query:
     """`processed` and `standby`: the partitions that are wanted here. `open`: those of them that
     others may hold. `loading`: those that a thread loads."""
 
-    subs: tuple[Followed, ...]
+    subs: tuple[StatefulSubTopology, ...]
     store: Store
     processed: frozenset[int] = frozenset()
     standby: frozenset[int] = frozenset()
@@ -80,29 +80,10 @@ class _Query:
         return (self.processed | self.standby) - self.open
 
 
-@dataclass(slots=True)
-class _Last:
-    """The last known checkpoint of each task that is processed here."""
-
-    known: dict[TaskKey, Checkpoint | None] = field(default_factory=dict)
-
-    def forget_others(self, kept: frozenset[TaskKey]) -> None:
-        for key in self.known.keys() - kept:
-            del self.known[key]
-
-
 class Checkpoints:
     """Writes and loads the checkpoints of the queries of one instance; for use from any thread."""
 
-    def __init__(
-        self,
-        repository: Repository,
-        log: Log[pa.Table],
-        interval_ms: int,
-        *,
-        fewest: int = FEWEST_ROWS,
-    ) -> None:
-        """`fewest`: rows on the changelog since the last checkpoint for a new one."""
+    def __init__(self, repository: Repository, log: Log[pa.Table], interval_ms: int) -> None:
         self.repository = repository
         self._log = log
         self.loaded = 0
@@ -111,12 +92,14 @@ class Checkpoints:
         self.on_loaded: Callable[[str], None] = lambda _query_id: None
         """Called, in the thread that loads, with a query of which partitions are not held any
         more."""
-        self.fewest = fewest
+        self.fewest = FEWEST_ROWS
+        """Rows on a changelog since the last checkpoint for a new one."""
         self._queries: dict[str, _Query] = {}
         self._lock = threading.Condition()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._last = _Last()
+        self._last: dict[TaskKey, Checkpoint | None] = {}
+        """The newest checkpoint of each task that is processed here, as far as it is known."""
         self._gone: frozenset[str] = frozenset()
         self._failing = False
 
@@ -126,7 +109,7 @@ class Checkpoints:
         """Take note of a query. An earlier one of the same id is removed."""
         self.remove_query(topology.query_id)
         subs = tuple(
-            Followed(topology.query_id, sub, functions, sub.changelog)
+            StatefulSubTopology(topology.query_id, sub, functions, sub.changelog)
             for sub in topology.subtopologies
             if sub.changelog is not None
         )
@@ -222,7 +205,7 @@ class Checkpoints:
         if not query.removed:
             self.on_loaded(query_id)
 
-    def _load_sub(self, query: _Query, sub: Followed, alone: bool) -> None:
+    def _load_sub(self, query: _Query, sub: StatefulSubTopology, alone: bool) -> None:
         state = sub.state(self._log)
         partitions = [p for p in sorted(query.loading) if p < sub.sub.partitions]
         if state is None or not partitions:
@@ -257,8 +240,8 @@ class Checkpoints:
         while not self._closing.wait(self._interval):
             self.write()
             rounds += 1
-            if rounds % SWEEP_ROUNDS == 0:
-                self.sweep()
+            if rounds % ORPHAN_ROUNDS == 0:
+                self.delete_orphans()
 
     def write(self) -> int:
         """Write a checkpoint of each task that has changed enough; returns how many."""
@@ -271,7 +254,7 @@ class Checkpoints:
             for partition in sorted(partitions)
             if partition < sub.sub.partitions
         }
-        self._last.forget_others(frozenset(tasks))
+        self._last = {key: last for key, last in self._last.items() if key in tasks}
         written = 0
         for key, (query, sub, partition) in tasks.items():
             if query.removed or self._closing.is_set():
@@ -288,21 +271,21 @@ class Checkpoints:
                     _LOG.warning("No checkpoint of %s was written: %s", sub.query_id, error)
         return written
 
-    def _write(self, key: TaskKey, store: Store, sub: Followed, partition: int) -> bool:
+    def _write(self, key: TaskKey, store: Store, sub: StatefulSubTopology, partition: int) -> bool:
         with store.cursor() as cursor:
             at = stored_position(cursor, store.database, *key)
-        last = self._last.known.get(key)
+        last = self._last.get(key)
         if at is None or (at.written < self.fewest and (last is None or at.at == last.position)):
             return False
         state = sub.state(self._log)
         if state is None:
             return False
-        if key not in self._last.known:
+        if key not in self._last:
             known = partial(agrees, self._log, sub.changelog, partition)
             earlier = self.repository.newest(state, partition, 0, at.at)
-            own = (each for each in earlier if known(each.witness))
+            own = (each for each in earlier if known(each.fingerprint))
             last = next(own, None)
-            self._last.known[key] = last
+            self._last[key] = last
         if last is not None and rows_since(at, last) < self.fewest:
             return False
         task = Task(store, state, sub.tables, sub.changelog, partition)
@@ -310,12 +293,12 @@ class Checkpoints:
             task, self.repository, self._log, last, lambda: self._closing.is_set()
         )
         if found is not None:
-            self._last.known[key] = found.checkpoint
+            self._last[key] = found
         return found is not None
 
-    def sweep(self) -> None:
+    def delete_orphans(self) -> None:
         """Delete the checkpoints of changelogs that do not exist any more, nor did at the last
-        sweep."""
+        call."""
         try:
             known = {in_path(topic.id) for topic in self._log.topics()}
             found = frozenset(

@@ -59,6 +59,7 @@ class Positions:
         subtopology: int,
     ) -> None:
         self._connection = connection
+        self._whose = database, query_id, subtopology
         self._table = positions_table(database)
         literal = query_id.replace("'", "''")
         self._row = f"'{literal}', {subtopology}"
@@ -70,16 +71,11 @@ class Positions:
     def read(self, part: int) -> Position | None:
         """The stored position of a partition; None if it has none, or if loading it has not
         ended."""
-        rows = self._connection.execute(
-            f"SELECT position, written FROM {self._table} WHERE {self._own} AND part = {part}"
-        ).fetchall()
+        found = stored_position(self._connection, *self._whose, part)
         self._known.pop(part, None)
-        if not rows:
+        if found is None or found.written < 0:
             return None
-        ((at, written),) = rows
-        if written is not None and written < 0:
-            return None
-        found = self._known[part] = Position(at, written or 0)
+        self._known[part] = found
         return found
 
     def store(self, positions: Mapping[int, int], written: Mapping[int, int]) -> None:

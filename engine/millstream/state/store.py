@@ -259,12 +259,10 @@ class Session:
         when a load of its state was broken off: it has to be cleared then."""
         return self._positions.read(part)
 
-    def has_rows(self, part: int) -> bool:
-        """Whether any table has rows of a partition."""
-        found = (
-            f"EXISTS (SELECT 1 FROM {quoted(name)} WHERE {quoted(PART)} = {part})"
-            for name in self.tables
-        )
+    def has_rows(self, part: int | None = None) -> bool:
+        """Whether any table has rows of a partition; of any, without one."""
+        own = "" if part is None else f" WHERE {quoted(PART)} = {part}"
+        found = (f"EXISTS (SELECT 1 FROM {quoted(name)}{own})" for name in self.tables)
         ((some,),) = self.connection.execute(f"SELECT {' OR '.join(found)}").fetchall()
         return bool(some)
 

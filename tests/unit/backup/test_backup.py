@@ -27,6 +27,7 @@ from millstream.model.errors import (
     UnavailableError,
 )
 from millstream.places.place import Place
+from millstream.places.sealed import sealed
 from millstream.query.results import Done
 from millstream.query.session import Session
 from millstream.service.backing_up import backup_to
@@ -368,9 +369,7 @@ def test_a_manifest_names_no_other_file(shop: Database, tmp_path: Path, name: ob
     (file,) = (tmp_path / "b" / "backups").iterdir()
     body = json.loads(file.read_text())["backup"]
     body["topics"][0]["segments"][0]["file"] = name
-    text = json.dumps(body, sort_keys=True)
-    whole = {"format": 1, "sha256": manifest._digest(text), "backup": body}
-    file.write_text(json.dumps(whole))
+    file.write_bytes(sealed("backup", 1, body))
     with pytest.raises(CorruptionError, match="is damaged"):
         restore.restore(str(tmp_path / "b"), tmp_path / "r.db")
 

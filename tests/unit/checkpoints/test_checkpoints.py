@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 from millstream.checkpoints import writing
+from millstream.checkpoints.fingerprint import agrees
 from millstream.checkpoints.loading import Loading, Range
 from millstream.checkpoints.manifest import Checkpoint
-from millstream.checkpoints.repository import Repository, StateOf, in_path
+from millstream.checkpoints.repository import Repository, StateId, in_path
 from millstream.checkpoints.stopping import Stopped
-from millstream.checkpoints.witness import agrees
 from millstream.checkpoints.writing import Task, write_checkpoint
 from millstream.executor.channel_watermarks import state_tables
 from millstream.executor.compaction import Pace
@@ -27,8 +27,9 @@ from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import CorruptionError, StatementError, UnavailableError
 from millstream.operators.compile import compile_subtopology
+from millstream.places.sealed import sealed
 from millstream.state.bulk_table import BulkTable, drop_leftovers
 from tests.simulation.real import topology_of
 from tests.unit.executor.test_replica import PACE, QUERIES, Bench
@@ -47,7 +48,7 @@ class Checkpointed(Bench):
         program = compile_subtopology(sub, builtin_catalogue(), headers=False, cached=False)
         self.tables = state_tables(program, sub)
         self.repository = Repository.of(str(place), "shop")
-        self.state = StateOf("Q", 0, "1")
+        self.state = StateId("Q", 0, "1")
         self.pace = pace
 
     def executor(self, store: int) -> DuckDBExecutor:
@@ -78,8 +79,7 @@ class Checkpointed(Bench):
     def write(self, store: int, partition: int) -> Checkpoint | None:
         """A checkpoint on top of the newest one, as an instance writes it."""
         last = next(self.repository.newest(self.state, partition, 0, 1 << 60), None)
-        written = write_checkpoint(self.task(store, partition), self.repository, self.log, last)
-        return None if written is None else written.checkpoint
+        return write_checkpoint(self.task(store, partition), self.repository, self.log, last)
 
     def load(self, store: int, *partitions: int, alone: bool = False) -> dict[int, int]:
         loading = self.loading(store)
@@ -191,7 +191,7 @@ def test_a_checkpoint_older_than_the_changelog_is_no_use(counted: Checkpointed) 
     counted.process(0)
     found = counted.write(0, 0)
     assert found is not None
-    counted.log.truncate(counted.sub.changelog, 0, found.witness.offset)
+    counted.log.truncate(counted.sub.changelog, 0, found.fingerprint.offset)
     counted.send(3, 0)
     counted.process(0)
     end = counted.log.end_offset(counted.sub.changelog, 0)
@@ -232,7 +232,7 @@ def test_a_query_that_is_created_again_has_checkpoints_of_its_own(counted: Check
     counted.send(10, 0)
     counted.process(0)
     assert counted.write(0, 0)
-    counted.state = StateOf("Q", 0, "2")
+    counted.state = StateId("Q", 0, "2")
     assert counted.load(1, 0) == {}
 
 
@@ -267,7 +267,7 @@ def test_a_writer_that_is_no_owner_any_more_takes_nothing_away(counted: Checkpoi
     newest = counted.write(0, 0)
     assert newest is not None
     old = write_checkpoint(counted.task(1, 0), counted.repository, counted.log, None)
-    assert old is not None and old.checkpoint.position < newest.position
+    assert old is not None and old.position < newest.position
     counted.write(0, 0)
     assert counted.repository.rows(counted.state, 0, made).num_rows == 1
     assert counted.load(2, 0) == {0: newest.position}
@@ -447,7 +447,7 @@ def test_ids_are_one_part_of_a_path(tmp_path: Path) -> None:
     rows = pa.table({"x": [1]})
     found = set()
     for query, topic in (("Q", "FeAh/YnxTb+hvvXE"), ("a/b@c", "FeAhYnxTbhvvXE"), ("Q", "7")):
-        state = StateOf(query, 0, topic)
+        state = StateId(query, 0, topic)
         repository.write_rows(state, 0, 1, [("t", rows)])
         found.add(state.folder)
         assert state.folder.rpartition("@")[2] == in_path(topic)
@@ -456,3 +456,19 @@ def test_ids_are_one_part_of_a_path(tmp_path: Path) -> None:
     for folder in found:
         repository.drop(folder)
     assert repository.states() == []
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "x.arrows", 7])
+def test_a_checkpoint_names_no_other_file(
+    counted: Checkpointed, tmp_path: Path, name: object
+) -> None:
+    counted.settle(40)
+    assert counted.write(0, 0)
+    (file,) = tmp_path.rglob("*.json")
+    body = json.loads(file.read_text())["checkpoint"]
+    body["files"][0]["name"] = name
+    file.write_bytes(sealed("checkpoint", 1, body))
+    (position,) = counted.repository.positions(counted.state, 0)
+    with pytest.raises(CorruptionError, match="is damaged"):
+        counted.repository.read(counted.state, 0, position)
+    assert counted.load(1, 0) == {}

@@ -65,6 +65,15 @@ def answers(db: millstream.Database) -> list[Any]:
     return [sorted(map(repr, db.execute(f"SELECT * FROM {name};"))) for name in ("t", "w")]
 
 
+def filled(shop: Shop) -> list[Any]:
+    """Make the database, with a checkpoint of each task; its answers."""
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        checkpoints(db).write()
+        return answers(db)
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path, str(tmp_path / "place"))
@@ -96,11 +105,7 @@ def test_the_state_comes_back(shop: Shop, told: Callable[[str], int]) -> None:
 
 
 def test_a_state_that_is_there_is_used(shop: Shop, told: Callable[[str], int]) -> None:
-    with shop.open() as db:
-        db.execute(SCRIPT)
-        insert(db, 0, 100)
-        checkpoints(db).write()
-        expected = answers(db)
+    expected = filled(shop)
     with shop.open() as db:
         assert answers(db) == expected
     assert told("was loaded from checkpoints") == 0
@@ -108,11 +113,7 @@ def test_a_state_that_is_there_is_used(shop: Shop, told: Callable[[str], int]) -
 
 def test_a_place_that_is_away(shop: Shop, told: Callable[[str], int], tmp_path: Path) -> None:
     """The changelogs have everything, too."""
-    with shop.open() as db:
-        db.execute(SCRIPT)
-        insert(db, 0, 100)
-        checkpoints(db).write()
-        expected = answers(db)
+    expected = filled(shop)
     shop.lose_state()
     file = tmp_path / "file"
     file.touch()
@@ -123,6 +124,19 @@ def test_a_place_that_is_away(shop: Shop, told: Callable[[str], int], tmp_path: 
         insert(db, 100, 110)
         assert checkpoints(db).write() == 0
         assert told("was written: Could not") == 1, "once, until it is over"
+
+
+def test_a_checkpoint_of_a_later_version(
+    shop: Shop, told: Callable[[str], int], tmp_path: Path
+) -> None:
+    """The changelogs have everything, too."""
+    expected = filled(shop)
+    shop.lose_state()
+    for path in (tmp_path / "place").rglob("*.json"):
+        path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with shop.open() as db:
+        assert answers(db) == expected
+    assert told("has format 2; this version of Millstream reads format 1") == 2
 
 
 def test_no_place(shop: Shop) -> None:
@@ -149,10 +163,7 @@ def slow_place(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thread
 def test_a_query_is_dropped_while_its_state_is_loaded(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with shop.open() as db:
-        db.execute(SCRIPT)
-        insert(db, 0, 100)
-        checkpoints(db).write()
+    filled(shop)
     shop.lose_state()
     loading, go_on = slow_place(monkeypatch)
     with shop.open() as db:
@@ -170,11 +181,7 @@ def test_a_query_is_dropped_while_its_state_is_loaded(
 def test_other_queries_work_while_a_state_is_loaded(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with shop.open() as db:
-        db.execute(SCRIPT)
-        insert(db, 0, 100)
-        checkpoints(db).write()
-        expected = answers(db)
+    expected = filled(shop)
     shop.lose_state()
     loading, go_on = slow_place(monkeypatch)
     with shop.open() as db:
@@ -198,11 +205,7 @@ def test_a_fault_of_ours_costs_time_alone(
     fault: Exception,
 ) -> None:
     """Neither are partitions held for ever, nor are there no checkpoints any more."""
-    with shop.open() as db:
-        db.execute(SCRIPT)
-        insert(db, 0, 100)
-        checkpoints(db).write()
-        expected = answers(db)
+    expected = filled(shop)
     shop.lose_state()
 
     def faulty(*_arguments: Any, **_named: Any) -> Any:
@@ -251,9 +254,9 @@ def test_checkpoints_of_former_queries_are_deleted(shop: Shop) -> None:
         found.write()
         before = found.repository.states()
         db.execute("DROP TABLE t;")
-        found.sweep()
+        found.delete_orphans()
         assert found.repository.states() == before, "a new topic may not be known here yet"
-        found.sweep()
+        found.delete_orphans()
         (left,) = found.repository.states()
         assert left in before and left.startswith("CTAS_W")
         expected = answers_of_w(db)
@@ -295,6 +298,6 @@ def test_in_an_object_store(tmp_path: Path, bucket: str, told: Callable[[str], i
         assert told("was loaded from checkpoints") == 2
         db.execute("DROP TABLE t; DROP TABLE w;")
         found = checkpoints(db)
-        found.sweep()
-        found.sweep()
+        found.delete_orphans()
+        found.delete_orphans()
         assert found.repository.states() == []

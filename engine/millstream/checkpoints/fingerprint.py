@@ -18,14 +18,16 @@ _WINDOWS = (4, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class Fingerprint:
     """A record of a changelog: its offset, and the SHA-256 of its value."""
 
     offset: int
     sha256: str
 
 
-def witness_of(log: Log[pa.Table], changelog: str, partition: int, position: int) -> Witness | None:
+def fingerprint_of(
+    log: Log[pa.Table], changelog: str, partition: int, position: int
+) -> Fingerprint | None:
     """The last record before a position; None if it is not there any more."""
     start = log.start_offset(changelog, partition)
     for window in _WINDOWS:
@@ -37,20 +39,20 @@ def witness_of(log: Log[pa.Table], changelog: str, partition: int, position: int
     return None
 
 
-def agrees(log: Log[pa.Table], changelog: str, partition: int, witness: Witness) -> bool:
+def agrees(log: Log[pa.Table], changelog: str, partition: int, fingerprint: Fingerprint) -> bool:
     """Whether a changelog has this record."""
-    at = witness.offset
+    at = fingerprint.offset
     if not log.start_offset(changelog, partition) <= at < log.end_offset(changelog, partition):
         return False
-    return _last(log, changelog, partition, at, 1, at + 1) == witness
+    return _last(log, changelog, partition, at, 1, at + 1) == fingerprint
 
 
 def _last(
     log: Log[pa.Table], changelog: str, partition: int, first: int, count: int, end: int
-) -> Witness | None:
+) -> Fingerprint | None:
     fetched = DirectReader(log).read(changelog, partition, first, count, end)
     records = fetched.records()
     if not records.num_rows:
         return None
     value = records["value"][-1].as_buffer()
-    return Witness(records["offset"][-1].as_py(), hashlib.sha256(value).hexdigest())
+    return Fingerprint(records["offset"][-1].as_py(), hashlib.sha256(value).hexdigest())
