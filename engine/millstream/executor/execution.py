@@ -12,7 +12,6 @@ from millstream.executor.processors import Processors
 from millstream.operators.compile import OUT
 from millstream.operators.program import Call, ProcessorCall, Program, Repeat, Sql, Step, Upsert
 from millstream.state.store import Session
-from millstream.state.views import FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,13 @@ def _reads(step: Step, target: str) -> bool:
 
 @dataclass(slots=True)
 class _Running:
-    """One run: relations by name, and the rows written. `few`: the input is a few rows."""
+    """One run: relations by name, and the rows written. `rows`: the most that an input has."""
 
     session: Session
     processors: Processors
     relations: dict[str, pa.Table]
     written: list[tuple[str, pa.Table]]
-    few: bool
+    rows: int
 
     def show(self, name: str) -> None:
         """Make a relation visible to SQL."""
@@ -84,9 +83,9 @@ class _Running:
         """Run one step."""
         match step:
             case Sql(None, text):
-                self.session.views.execute(text, few=self.few)
+                self.session.views.execute(text, size=self.rows)
             case Sql(target, text):
-                self.relations[str(target)] = self.session.views.query(text, few=self.few)
+                self.relations[str(target)] = self.session.views.query(text, size=self.rows)
             case Call(target, _, function, needed):
                 given = {name: self.relations[name] for name in needed}
                 with self.processors.calling():
@@ -119,8 +118,8 @@ def run_steps(
     Raises duckdb.Error when a step fails; the session's transaction is then void. Raises
     ProcessingError when a processor does.
     """
-    few = all(table.num_rows <= FEW for table in inputs.values())
-    running = _Running(session, processors, dict(inputs), [], few)
+    rows = max((table.num_rows for table in inputs.values()), default=0)
+    running = _Running(session, processors, dict(inputs), [], rows)
     session.begin()
     for name in inputs:
         running.show(name)

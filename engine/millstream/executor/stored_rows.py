@@ -68,7 +68,7 @@ class StoredTable:
             f" FROM {quoted(store.table)} s SEMI JOIN {quoted(name)} k ON {same}"
             f" WHERE s.{quoted(PART)} = {self.part}"
         )
-        return dict(_pairs(self.session.views.query(text, few=len(keys) <= 1_000), store))
+        return dict(_pairs(self.session.views.query(text, size=len(keys)), store))
 
     def range(self, start: Any, end: Any) -> Iterator[tuple[Any, Any]]:
         """See `StoredRows`."""

@@ -13,6 +13,7 @@ import duckdb
 from millstream.log.block_copies import BlockCopies
 from millstream.log.bound_rows import BoundRows
 from millstream.log.duckfile import MEMORY, close_unchanged, is_fatal, is_full, writing_error
+from millstream.model.duckdb_settings import LOCK
 from millstream.model.errors import UnavailableError
 from millstream.model.retry import retry_until
 
@@ -132,7 +133,7 @@ class LogFile:
     def lock(self) -> None:
         """Close the instance to other files and to changes of its settings."""
         self.connection.execute("SET enable_external_access = false")
-        self.connection.execute("SET lock_configuration = true")
+        self.connection.execute(LOCK)
 
     def detach(self, name: str) -> None:
         """Take back `attach`."""

@@ -15,3 +15,8 @@ SECURE: Mapping[str, str | bool | int | float | list[str]] = {
     "async_threads": 0,
 }
 """For an instance that runs the expressions of untrusted clients."""
+
+OPTIMIZER = "enable_optimizer"
+"""The one setting that the engine changes for a connection while it runs."""
+LOCK = f"SET allowed_configs = ['{OPTIMIZER}']; SET lock_configuration = true"
+"""Refuses changes of settings from here on, but for `OPTIMIZER`."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from millstream.state.statements import Statements
 from millstream.state.tables import quoted
 
 POSITIONS = '"$positions"'
@@ -64,6 +65,7 @@ class Positions:
         literal = query_id.replace("'", "''")
         self._row = f"'{literal}', {subtopology}"
         self._own = f"query = '{literal}' AND subtopology = {subtopology}"
+        self._statements = Statements(connection, "position")
         self._known: dict[int, Position] = {}
         """The rows as last read or stored. Another session may have changed them since, but only
         while the partition is not open here."""
@@ -99,6 +101,9 @@ class Positions:
 
     def _update(self, moved: Mapping[int, Position]) -> int:
         """Change rows; returns how many there were."""
+        if len(moved) == 1:
+            ((part, position),) = moved.items()
+            return self._update_one(part, position)
         at = _by_part({part: position.at for part, position in moved.items()})
         written = _by_part({part: position.written for part, position in moved.items()})
         parts = ", ".join(map(str, moved))
@@ -108,8 +113,22 @@ class Positions:
         ).fetchall()
         return int(count)
 
+    def _update_one(self, part: int, position: Position) -> int:
+        text = (
+            f"UPDATE {self._table} SET position = $1, written = $2 WHERE {self._own} AND part = $3"
+        )
+        name = self._statements.name(text, as_written=True)
+        values = f"{position.at}::BIGINT, {position.written}::BIGINT, {part}"
+        if name is None:
+            result = self._connection.execute(text, [position.at, position.written, part])
+        else:
+            result = self._connection.execute(f"EXECUTE {name}({values})")
+        ((count,),) = result.fetchall()
+        return int(count)
+
     def forget(self) -> None:
         """Forget the rows: the transaction that wrote them was rolled back."""
+        self._statements.forget()
         self._known.clear()
 
 

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.batch import PART
-from millstream.model.duckdb_settings import SECURE
+from millstream.model.duckdb_settings import LOCK, SECURE
 from millstream.model.errors import (
     CorruptionError,
     MillstreamError,
@@ -31,6 +31,7 @@ from millstream.state.positions import (
     create_positions,
     positions_table,
 )
+from millstream.state.table_sizes import TableSizes
 from millstream.state.tables import (
     DELETED,
     columns_of,
@@ -41,7 +42,7 @@ from millstream.state.tables import (
     sought_text,
     upsert_texts,
 )
-from millstream.state.views import FEW, Views
+from millstream.state.views import Views
 
 _NONE: Mapping[int, int] = MappingProxyType({})
 _MANY = 2000
@@ -98,7 +99,7 @@ class Store:
             store = Store(root, "state")
             # In this order: afterwards files and settings are locked.
             root.execute("SET enable_external_access = false")
-            root.execute("SET lock_configuration = true")
+            root.execute(LOCK)
         except duckdb.Error as error:
             root.close()
             raise _not_opened(path, memory_limit, error) from error
@@ -232,6 +233,7 @@ class Session:
         self.connection = store.cursor()
         self.views = Views(self.connection)
         self._positions = Positions(self.connection, store.database, query_id, subtopology)
+        self._sizes = TableSizes(self.connection, self.tables)
         self._open = False
         if tables:
             schema = f"{quoted(store.database)}.{quoted(schema_of(query_id, subtopology))}"
@@ -253,10 +255,12 @@ class Session:
         if not self._open and self.tables:
             self.connection.execute("BEGIN")
             self._open = True
+            self.views.small = self._sizes.small()
 
     def position(self, part: int) -> Position | None:
         """The committed changelog position of a partition; None when it was never committed, or
         when a load of its state was broken off: it has to be cleared then."""
+        self._sizes.forget()
         return self._positions.read(part)
 
     def has_rows(self, part: int | None = None) -> bool:
@@ -275,6 +279,7 @@ class Session:
             f'INSERT INTO {quoted(name)} ({columns}) SELECT {columns} FROM "$rows"'
         )
         self.views.release()
+        self._sizes.wrote(rows.num_rows)
 
     def clear(self, part: int) -> None:
         """Remove all rows of a partition."""
@@ -295,13 +300,13 @@ class Session:
         self.begin()
         table = self.tables[name]
         source = registered or "$rows"
-        few = rows.num_rows <= FEW
         if registered is None:
             self.views.show(source, rows)
         deleting = DELETED in rows.column_names
         many = indexed(table) and rows.num_rows >= _MANY
         for text in upsert_texts(table, source, deleting=deleting, fresh=fresh, many=many):
-            self.views.execute(text, few=few)
+            self.views.execute(text, size=rows.num_rows)
+        self._sizes.wrote(rows.num_rows)
         if registered is None:
             self.views.release()
 

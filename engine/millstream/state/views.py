@@ -7,14 +7,19 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.arrow_rows import ArrowRows
+from millstream.state.statements import Statements, arrow_of
 
 FEW = 1000
 """Up to this many rows, binding a statement takes longer than running it."""
+HANDFUL = 100
+"""Up to this many rows, and with small tables, optimising a statement takes longer than running it
+as it is written."""
 
 
 class Views:
     """Names stay bound to relations of one schema while their rows change, so that statements that
-    run repeatedly over few rows are bound once."""
+    run repeatedly over few rows are bound once.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -24,10 +29,9 @@ class Views:
         self._relations: dict[str, duckdb.DuckDBPyRelation] = {}
         """SELECTs that ran over few rows before. Reading such a relation again runs it again, which
         submits one statement; a prepared one would be submitted twice."""
-        self._seen: dict[str, str | None] = {}
-        """Other statements that ran over few rows before, with their names once they are prepared.
-        """
-        self._prepared = 0
+        self._statements = Statements(connection, "statement")
+        self.small = True
+        """Whether every table that the statements read or write has few rows."""
 
     def show(self, name: str, table: pa.Table) -> None:
         """Bind `name` to these rows."""
@@ -57,36 +61,28 @@ class Views:
         self._many.clear()
         self._forget_statements()
 
-    def query(self, text: str, *, few: bool) -> pa.Table:
-        """The rows of a SELECT. `few`: it runs over few rows and may run repeatedly."""
-        if not few:
+    def query(self, text: str, *, size: int) -> pa.Table:
+        """The rows of a SELECT, which may run repeatedly. `size`: the most rows of a relation that
+        it reads."""
+        if size > FEW:
             return self._connection.sql(text).to_arrow_table()
+        if self._as_written(size) and (name := self._statements.name(text, as_written=True)):
+            return arrow_of(self._connection, f"EXECUTE {name}")
         relation = self._relations.get(text)
         if relation is None:
             relation = self._relations[text] = self._connection.sql(text)
         return relation.to_arrow_table()
 
-    def execute(self, text: str, *, few: bool) -> None:
-        """Run a statement that returns no rows."""
-        self._connection.execute(self._statement(text, few=few))
+    def execute(self, text: str, *, size: int) -> None:
+        """Run a statement that returns no rows, and may run repeatedly. `size` as for `query`."""
+        name = None
+        if size <= FEW:
+            name = self._statements.name(text, as_written=self._as_written(size))
+        self._connection.execute(text if name is None else f"EXECUTE {name}")
 
-    def _statement(self, text: str, *, few: bool) -> str:
-        if not few:
-            return text
-        if text not in self._seen:
-            self._seen[text] = None
-            return text
-        name = self._seen[text]
-        if name is None:
-            self._prepared += 1
-            name = f"statement_{self._prepared}"
-            self._connection.execute(f"PREPARE {name} AS {text}")
-            self._seen[text] = name
-        return f"EXECUTE {name}"
+    def _as_written(self, size: int) -> bool:
+        return self.small and size <= HANDFUL
 
     def _forget_statements(self) -> None:
-        for name in self._seen.values():
-            if name is not None:
-                self._connection.execute(f"DEALLOCATE {name}")
-        self._seen.clear()
+        self._statements.forget()
         self._relations.clear()
