@@ -31,6 +31,17 @@ class AlterTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    """REPLAY topic FROM dead letter topic (an extension); both keep the case they were typed with.
+    `limit`: how many letters at most; None for all that are there."""
+
+    topic: str
+    letters: str
+    limit: int | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Backup:
     """BACKUP TO 'place' (an extension; never accepted over a network). `keep`: how many backups
     stay there; None for all."""

@@ -7,6 +7,7 @@ from .statements import (
     Backup,
     ControlQuery,
     DefineVariable,
+    Replay,
     RunScript,
     SetProperty,
     Spool,
@@ -64,6 +65,17 @@ def backup(cursor: Cursor) -> Backup:
     place = cursor.string()
     keep = cursor.integer() if cursor.accept("KEEP") else None
     return Backup(place, keep, cursor.span_from(start))
+
+
+def replay(cursor: Cursor) -> Replay:
+    """REPLAY topic FROM dead_letter_topic [LIMIT n]."""
+    start = cursor.at
+    cursor.expect("REPLAY")
+    topic = cursor.name_or_string("topic")
+    cursor.expect("FROM")
+    letters = cursor.name_or_string("topic")
+    limit = cursor.integer() if cursor.accept("LIMIT") else None
+    return Replay(topic, letters, limit, cursor.span_from(start))
 
 
 def spool(cursor: Cursor) -> Statement:

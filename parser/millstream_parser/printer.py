@@ -44,6 +44,7 @@ from .statements import (
     PrintTopic,
     Properties,
     PropertyValue,
+    Replay,
     RunScript,
     SelectStatement,
     SetProperty,
@@ -183,6 +184,9 @@ def _control(statement: Statement) -> str | None:
         case Backup(place, keep):
             shown = "" if keep is None else f" KEEP {keep}"
             return f"BACKUP TO {quote_string(place)}{shown}"
+        case Replay(topic, letters, limit):
+            shown = "" if limit is None else f" LIMIT {limit}"
+            return f"REPLAY {_typed(topic)} FROM {_typed(letters)}{shown}"
         case RunScript(path):
             return f"RUN SCRIPT {quote_string(path)}"
         case Spool(path):

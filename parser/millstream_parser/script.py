@@ -9,7 +9,15 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from .control import backup, control_query, define_variable, run_script, set_property, spool
+from .control import (
+    backup,
+    control_query,
+    define_variable,
+    replay,
+    run_script,
+    set_property,
+    spool,
+)
 from .cursor import Cursor
 from .data import copy, insert
 from .definitions import alter_source, alter_topic, create, drop
@@ -218,6 +226,7 @@ PRODUCTIONS: dict[str, Callable[[Cursor], Statement]] = {
     "PRINT": print_topic,
     "PEEK": peek,
     "BACKUP": backup,
+    "REPLAY": replay,
     "RUN": run_script,
     "SPOOL": spool,
 }
@@ -227,7 +236,7 @@ _ALL_WORDS = f"A statement starts with {', '.join(PRODUCTIONS)}."
 _OPENINGS = (
     *("SELECT", "INSERT INTO", "COPY", "TERMINATE", "PAUSE", "RESUME", "SET", "UNSET"),
     *("DEFINE", "UNDEFINE", "EXPLAIN", "DESCRIBE", "PRINT", "PEEK", "RUN SCRIPT", "SPOOL"),
-    "BACKUP TO",
+    *("BACKUP TO", "REPLAY"),
     *("CREATE STREAM", "CREATE TABLE", "CREATE TYPE", "CREATE SOURCE CONNECTOR"),
     *("CREATE SINK CONNECTOR", "DROP STREAM", "DROP TABLE", "DROP TYPE", "DROP CONNECTOR"),
     *("ALTER STREAM", "ALTER TABLE", "ALTER SYSTEM", "ALTER TOPIC"),

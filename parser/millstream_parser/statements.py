@@ -16,6 +16,7 @@ from .client_statements import AlterTopic as AlterTopic
 from .client_statements import Backup as Backup
 from .client_statements import Peek as Peek
 from .client_statements import PrintTopic as PrintTopic
+from .client_statements import Replay as Replay
 from .client_statements import RunScript as RunScript
 from .client_statements import Spool as Spool
 from .failure import SyntaxFailure
@@ -454,5 +455,6 @@ Statement = (
     | Peek
     | RunScript
     | Backup
+    | Replay
     | Spool
 )

@@ -11,6 +11,7 @@ import pytest
 
 import millstream
 from millstream import Database, Processor, ProcessorContext, Record
+from millstream.query.results import Done
 from tests.unit.service.test_processors import SILENT, STREAM, Silence, insert, rows
 
 READINGS = [("abcdef"[n * n % 6], n * 7 % 40 + n) for n in range(45)]
@@ -68,6 +69,14 @@ class Sending(Processor):
             raise ValueError(f"no {n}")
 
 
+def replay(db: millstream.Database, name: str, limit: str = "") -> int:
+    """How many letters REPLAY has appended; they are processed when this returns."""
+    done = db.execute(f"REPLAY '{name}' FROM '{name}-dead'{limit};")
+    assert isinstance(done, Done)
+    db.wait()
+    return int(done.message.split()[1])
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_what_is_sent_and_what_is_skipped_is_on_the_broker(
     servers: str, kind: str, guarantee: str
@@ -102,6 +111,10 @@ def test_what_is_sent_and_what_is_skipped_is_on_the_broker(
         sent = sorted(rows(db, "SELECT k, v, h FROM sent;"))
         dead = sorted(rows(db, "SELECT v, why FROM dead;"))
         made = sorted(rows(db, "SELECT n FROM made;"))
+        replayed = [replay(db, name), replay(db, name), replay(db, name, " LIMIT 3")]
+        again = rows(db, "SELECT v FROM dead;")
+    assert replayed == [7, 7, 3], "each letter once, and those that fail again the next time"
+    assert len(again) == 7 + 7 + 7 + 3
     good = [n for n in range(20) if n % 3]
     assert made == [(n,) for n in good]
     assert sent == sorted((f"k{n % 5}", f"n={n}", f"k{n % 5}".encode()) for n in good)

@@ -46,6 +46,7 @@ def test_a_statement_gives_its_status(door: RunningServer) -> None:
         ("SHOW TOPICS;", "kafka_topics"),
         ("SHOW TOPICS EXTENDED;", "kafka_topics_extended"),
         ("ALTER TOPIC orders SET ('retention.ms' = '1000000000');", "currentStatus"),
+        ("REPLAY orders FROM SPENDING;", "currentStatus"),
         ("SHOW QUERIES;", "queries"),
         ("SHOW QUERIES EXTENDED;", "query_descriptions"),
         ("LIST TERMINATED QUERIES;", "terminated_queries"),

@@ -73,6 +73,36 @@ class DeadLetters:
         return rows
 
 
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A record of a dead letter topic: where the record came from, and as it was there."""
+
+    topic: str
+    partition: int
+    record: Mapping[str, Any]
+
+    @property
+    def gone(self) -> bool:
+        """Whether the record had been deleted already when the letter was made."""
+        return self.record["key"] is None and self.record["value"] is None
+
+
+def letter_of(row: Mapping[str, Any]) -> Letter | None:
+    """What a record of a dead letter topic holds; None for one that is no letter."""
+    headers = row["headers"] or ()
+    told = {each["key"]: each["value"] or b"" for each in headers if _tells(each)}
+    partition = told.get(HEADER + "partition", b"").decode(errors="replace")
+    topic = told.get(HEADER + "topic", b"").decode(errors="replace")
+    if not (topic and partition.isascii() and partition.isdecimal() and len(partition) < 10):
+        return None
+    own = [each for each in headers if not _tells(each)]
+    return Letter(topic, int(partition), {**row, "offset": 0, "headers": own or None})
+
+
+def _tells(header: Mapping[str, Any]) -> bool:
+    return str(header["key"]).startswith(HEADER)
+
+
 def _place(problem: Problem) -> TopicPartition:
     return problem.topic, problem.partition
 

@@ -23,6 +23,7 @@ from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.statements import control, inserting
 from millstream.statements.explain import plan_of
+from millstream.statements.replay import check_replayable
 from millstream.statements.topic_settings import check_alterable
 from millstream_parser import statements as s
 
@@ -70,6 +71,8 @@ class DryRun:
                 plan_of(inner, self.catalog, engine.functions, self._session.properties)
             case s.AlterTopic():
                 check_alterable(statement, self._topics, engine.settings)
+            case s.Replay():
+                check_replayable(statement, self._topics, engine.settings)
             case s.Backup():
                 check_local(self._session)
             case s.CreateConnector() | s.DropConnector() | s.RunScript() | s.Spool():

@@ -55,6 +55,7 @@ from millstream.statements import asserts, control, inserting, inspect, pulling
 from millstream.statements import wordings as statement_wordings
 from millstream.statements.explain import explain
 from millstream.statements.peeking import peek
+from millstream.statements.replay import replay
 from millstream.statements.topic_settings import alter_topic
 from millstream_parser import Values
 from millstream_parser import statements as s
@@ -222,6 +223,8 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
             return peek(statement, engine.registry)
         case s.AlterTopic():
             return alter_topic(statement, engine.registry)
+        case s.Replay():
+            return replay(statement, engine.registry)
         case s.PrintTopic():
             return print_topic(statement, engine.push_queries)
         case s.SetProperty() | s.DefineVariable():

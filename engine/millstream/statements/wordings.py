@@ -14,6 +14,7 @@ EXPLAINED_QUERY_MISSING = Template(
 PEEKED_QUERY_MISSING = Template("There is no query {query_id}")
 PEEKED_WITHOUT_NODES = Template("Query {query_id} has no nodes to look at")
 PEEKED_NODE_MISSING = Template("Query {query_id} has no node {node}")
+REPLAYED_FROM_ITSELF = Template("Topic {topic} cannot hold its own dead letters")
 EXPLAINED_KIND = Template("The provided statement does not run a ksql query")
 DESCRIBED_MISSING = Template("Could not find STREAM/TABLE '{name}' in the Metastore")
 EXPLAINED_STAGE = Template("A pull query has no {stage}: it reads the state of persistent queries")

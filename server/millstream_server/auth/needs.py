@@ -194,6 +194,9 @@ def _simple(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
             yield Need(Kind.TOPIC, topic, Operation.READ)
         case s.AlterTopic(topic):
             yield Need(Kind.TOPIC, topic, Operation.ALTER)
+        case s.Replay(topic, letters):
+            yield Need(Kind.TOPIC, letters, Operation.READ)
+            yield Need(Kind.TOPIC, topic, Operation.WRITE)
         case s.Backup(place):
             yield Need(Kind.FILE, place, Operation.WRITE)
         case s.AssertTopic(topic):

@@ -26,6 +26,8 @@ def command_id(statement: s.Statement, query_id: str | None) -> str:
             return f"{kind.lower()}/{name}/alter"
         case s.AlterTopic(name):
             return f"topic/{name}/alter"
+        case s.Replay(name):
+            return f"topic/{name}/replay"
         case s.CreateType(name):
             return f"type/{name}/create"
         case s.DropType(name):

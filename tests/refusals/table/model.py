@@ -134,6 +134,11 @@ ROWS = (
         {"topic": "nope"},
     ),
     Refused(
+        "REPLAY orders FROM «nope»;",
+        "model.UNKNOWN_TOPIC",
+        {"topic": "nope"},
+    ),
+    Refused(
         (
             "CREATE STREAM x (a INT) WITH (KAFKA_TOPIC=«'orders'», VALUE_FORMAT='JSON', "
             "PARTITIONS=7);"

@@ -26,6 +26,11 @@ ROWS = (
         {},
     ),
     Refused(
+        "REPLAY «orders» FROM orders;",
+        "statements.REPLAYED_FROM_ITSELF",
+        {"topic": "orders"},
+    ),
+    Refused(
         "EXPLAIN SHOW STREAMS;",
         "statements.EXPLAINED_KIND",
         {},

@@ -31,6 +31,7 @@ CONTEXTUAL = {
     "PLAN",
     "PROCESS",
     "PROGRAM",
+    "REPLAY",
     "SPOOL",
     "STATEMENT",
     "TOPOLOGY",
@@ -99,7 +100,7 @@ def test_every_production_is_reached() -> None:
 
 
 def test_every_statement_has_a_title() -> None:
-    assert len(statement_names()) == 39
+    assert len(statement_names()) == 40
     assert [name for name in statement_names() if not productions()[name].title] == []
 
 
