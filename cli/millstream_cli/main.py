@@ -21,6 +21,7 @@ from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.scripts.text import read_script
 from millstream_cli import storage
+from millstream_cli.doctor.command import doctor_command
 from millstream_cli.options import parser, registry_settings
 from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell
@@ -44,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         return pipeline_command(words[1:])
     if words[:1] == ["test"]:
         return run_test_command(words[1:])
+    if words[:1] == ["doctor"]:
+        return doctor_command(words[1:])
     if words[:1] and words[0] in storage.COMMANDS:
         return storage.storage_command(words[0], words[1:])
     options = _checked(words)

@@ -11,6 +11,18 @@ from millstream.model.settings import InstanceSettings
 from millstream_cli.screen.show import FORMS
 
 VERSION = version("millstream")
+COMMANDS = """\
+other commands, each with a --help of its own:
+  millstream server start    the HTTP server that ksqlDB's clients can use
+  millstream server user     a line for the file of its users
+  millstream test            files of SQL with the expected rows below each query
+  millstream pipeline        persistent queries as jobs on Spark
+  millstream backup          back up a database that no process has open
+  millstream restore         make a database of a backup
+  millstream check           read every byte of a database or a backup
+  millstream export, import  the records of a topic, as Parquet
+  millstream doctor          what is installed, and what brokers and servers answer
+"""
 
 
 def _definition(text: str) -> tuple[str, str]:
@@ -117,6 +129,8 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="millstream",
         description="A streaming database: ksqlDB's SQL over one local file, Kafka, or a server.",
+        epilog=COMMANDS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--database", default=":memory:", metavar="FILE", help="the file (default: in memory)"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from millstream.model.errors import MillstreamError
+from millstream.model.extras import install
 from millstream_cli.options import property_option
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
@@ -78,9 +79,8 @@ def _start(options: argparse.Namespace, errors: Console) -> int:
         from millstream_server.bootstrap.config import load_config
         from millstream_server.bootstrap.startup import run_server
     except ModuleNotFoundError as error:
-        errors.print(
-            f"The server is not installed ({error.name}): pip install 'millstream[server]'"
-        )
+        missing = f"The server is not installed ({error.name}): {install('server')}"
+        errors.print(missing, markup=False)
         return 1
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:

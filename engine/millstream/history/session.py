@@ -20,6 +20,7 @@ from millstream.history.failures import telling
 from millstream.history.folders import OwnFolder
 from millstream.history.master import check_master, in_process, on_this_machine, retrying
 from millstream.model.errors import UnavailableError
+from millstream.model.extras import install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -241,7 +242,7 @@ def check_java() -> None:
     except ImportError as error:
         raise UnavailableError(
             "PySpark is not installed, which history on Spark needs",
-            hint="pip install 'millstream[spark]', or SET 'millstream.history.backend' = 'duckdb'.",
+            hint=f"{install('spark')}, or SET 'millstream.history.backend' = 'duckdb'.",
             code="E-SPARK-MISSING",
         ) from error
     home = os.environ.get("JAVA_HOME")

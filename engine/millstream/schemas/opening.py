@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from millstream.log.log import Log
 from millstream.model.errors import StatementError
+from millstream.model.extras import install
 from millstream.model.settings import EngineSettings
 from millstream.schemas.embedded import EmbeddedRegistry
 
@@ -31,6 +32,6 @@ def open_registry(
     except ModuleNotFoundError as error:
         raise StatementError(
             "The client of the schema registry is not installed",
-            hint="pip install 'millstream[registry]'",
+            hint=install("registry"),
         ) from error
     return RemoteRegistry.open(settings.schema_registry)

@@ -16,6 +16,7 @@ from millstream.historical.sealing import seal_streams
 from millstream.metrics.figures import EngineMetrics
 from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError
+from millstream.model.extras import install
 from millstream.model.settings import (
     EngineSettings,
     InstanceSettings,
@@ -225,9 +226,7 @@ def open_log_engine(
     try:
         from millstream.service.on_kafka import open_kafka_engine
     except ModuleNotFoundError as error:
-        raise StatementError(
-            "The Kafka client is not installed", hint="pip install 'millstream[kafka]'"
-        ) from error
+        raise StatementError("The Kafka client is not installed", hint=install("kafka")) from error
     return open_kafka_engine(
         kafka, service_id, path, settings, now_ms, functions, kafka_settings, sharing
     )

@@ -54,7 +54,7 @@ def test_missing_pyspark_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(UnavailableError, match="PySpark is not installed") as raised:
         check_java()
-    assert "millstream[spark]" in raised.value.hint
+    assert "'.[spark]'" in raised.value.hint
 
 
 def test_nothing_listens_to_others(tmp_path: Path) -> None:

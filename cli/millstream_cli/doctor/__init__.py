@@ -1,0 +1,1 @@
+"""`millstream doctor`: what an installation has, and what the world around it answers."""
