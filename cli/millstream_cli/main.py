@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from getpass import getpass
 from pathlib import Path
@@ -21,6 +22,8 @@ from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.scripts.text import read_script
 from millstream_cli import storage
+from millstream_cli.datagen.command import datagen_command
+from millstream_cli.datagen.demo import demo_command
 from millstream_cli.doctor.command import doctor_command
 from millstream_cli.options import parser, registry_settings
 from millstream_cli.pipeline import pipeline_command
@@ -35,18 +38,21 @@ from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.results import Session
 from millstream_cli.testing.command import run_test_command
 
+_COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "server": server_command,
+    "pipeline": pipeline_command,
+    "test": run_test_command,
+    "doctor": doctor_command,
+    "datagen": datagen_command,
+    "demo": demo_command,
+}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == ["server"]:
-        return server_command(words[1:])
-    if words[:1] == ["pipeline"]:
-        return pipeline_command(words[1:])
-    if words[:1] == ["test"]:
-        return run_test_command(words[1:])
-    if words[:1] == ["doctor"]:
-        return doctor_command(words[1:])
+    if words[:1] and words[0] in _COMMANDS:
+        return _COMMANDS[words[0]](words[1:])
     if words[:1] and words[0] in storage.COMMANDS:
         return storage.storage_command(words[0], words[1:])
     options = _checked(words)

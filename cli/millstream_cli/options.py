@@ -13,6 +13,8 @@ from millstream_cli.screen.show import FORMS
 VERSION = version("millstream")
 COMMANDS = """\
 other commands, each with a --help of its own:
+  millstream demo            a shell over queries whose numbers move
+  millstream datagen         made-up orders, users, page views, clicks, ratings and bids
   millstream server start    the HTTP server that ksqlDB's clients can use
   millstream server user     a line for the file of its users
   millstream test            files of SQL with the expected rows below each query

@@ -125,5 +125,14 @@ def test_help_tells_all_commands(capsys: Captured) -> None:
         main(["--help"])
     shown = capsys.readouterr().out
     assert COMMANDS.strip() in shown
-    for command in (*STORAGE, "server start", "server user", "test", "pipeline", "doctor"):
+    for command in (
+        *STORAGE,
+        "server start",
+        "server user",
+        "test",
+        "pipeline",
+        "doctor",
+        "demo",
+        "datagen",
+    ):
         assert command in COMMANDS

@@ -1,0 +1,143 @@
+"""`millstream demo`: a shell over queries whose numbers move."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+import millstream
+from millstream.model.errors import MillstreamError
+from millstream.query.session import Session
+from millstream_cli.datagen.command import rate
+from millstream_cli.datagen.generating import Plan, generate
+from millstream_cli.datagen.presets import PRESETS
+from millstream_cli.prompt.shell import run_parts, run_shell
+from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.show import show_error
+from millstream_cli.screen.tables import TableStyle
+from millstream_cli.sessions.local import LocalSession
+
+SOURCES = ("orders", "users", "pageviews", "bids")
+QUERIES = """
+CREATE TABLE IF NOT EXISTS orders_by_city AS
+  SELECT address->city AS city, COUNT(*) AS orders, ROUND(SUM(orderunits), 2) AS units
+  FROM orders GROUP BY address->city EMIT CHANGES;
+CREATE TABLE IF NOT EXISTS views_by_region AS
+  SELECT u.regionid AS region, COUNT(*) AS views
+  FROM pageviews p JOIN users u ON p.userid = u.userid
+  WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY u.regionid EMIT CHANGES;
+CREATE TABLE IF NOT EXISTS highest_bids AS
+  SELECT auction, MAX(price) AS price, COUNT(*) AS bids FROM bids GROUP BY auction EMIT CHANGES;
+"""
+GREETING = """\
+Orders, page views and bids come in, and three queries count them. Try:
+
+  SELECT * FROM orders_by_city EMIT CHANGES;                       -- until Ctrl-C
+  SELECT * FROM highest_bids ORDER BY bids DESC LIMIT 5;           -- as of now
+  SELECT region, views FROM views_by_region EMIT CHANGES;          -- each ten seconds anew
+  DESCRIBE views_by_region EXTENDED; SHOW QUERIES;                 -- what runs
+"""
+
+
+def demo_command(arguments: Sequence[str]) -> int:
+    """Open a shell over a database in which rows arrive; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    errors, out = Output(Console(stderr=True)), Output(Console())
+    try:
+        database = _opened(options)
+    except MillstreamError as error:
+        show_error(error, errors)
+        return 1
+    where = "in memory" if options.database == ":memory:" else options.database
+    terminal = Terminal(LocalSession(database, where), out, errors, TableStyle(pager=True))
+    try:
+        with arriving(database, options.rate) as failures:
+            code = _run(terminal, options.history_file)
+        for failure in failures:
+            show_error(failure, errors)
+        return 1 if failures else code
+    finally:
+        terminal.session.close()
+
+
+def _run(terminal: Terminal, history: Path) -> int:
+    if not sys.stdin.isatty():
+        return 0 if run_parts(terminal, sys.stdin.read()) else 1
+    terminal.errors = terminal.out
+    terminal.out.line(GREETING)
+    return run_shell(terminal, history)
+
+
+def _opened(options: argparse.Namespace) -> millstream.Database:
+    database = millstream.connect(
+        options.database,
+        kafka=options.kafka,
+        service_id="demo",
+        properties={"auto.offset.reset": "earliest"},
+    )
+    try:
+        for name in SOURCES:
+            database.execute(PRESETS[name].create(name))
+        database.execute(QUERIES)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def arriving(database: millstream.Database, rate: float) -> Iterator[list[MillstreamError]]:
+    """Insert rows of all sources within the block, each in a thread, and `rate` a second; the first
+    ones are there when it begins. Yields the errors that end the threads."""
+    ended, failures = threading.Event(), list[MillstreamError]()
+    first = {name: threading.Event() for name in SOURCES}
+
+    def insert(name: str) -> None:
+        own = millstream.Database(database.engine, Session())
+        try:
+            for _ in generate(own, Plan(PRESETS[name], name, rate), ended):
+                first[name].set()
+        except MillstreamError as error:
+            failures.append(error)
+        finally:
+            first[name].set()
+
+    threads = [threading.Thread(target=insert, args=(name,), daemon=True) for name in SOURCES]
+    for thread in threads:
+        thread.start()
+    try:
+        for begun in first.values():
+            begun.wait()
+        yield failures
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millstream demo",
+        description="A shell over a database in which orders, users, page views and bids arrive,"
+        " and three persistent queries count them.",
+    )
+    parser.add_argument(
+        "database", nargs="?", default=":memory:", metavar="FILE",
+        help="keep it in this file (default: in memory)",
+    )  # fmt: skip
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="keep the records in this cluster")
+    parser.add_argument(
+        "--rate", type=rate, default=10.0, metavar="N", help="rows a second of each (default: 10)"
+    )
+    parser.add_argument(
+        "--history-file", type=Path, default=Path.home() / ".millstream-history", metavar="FILE",
+        help="where what is typed is kept (default: ~/.millstream-history)",
+    )  # fmt: skip
+    return parser
