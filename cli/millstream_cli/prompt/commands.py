@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.scripts.text import read_script
+from millstream_cli.prompt.command import Command, choice
+from millstream_cli.prompt.short_commands import SHORT
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.progress import wait
 from millstream_cli.screen.show import FORMS, show_error
 
 _WORD = re.compile(r"""'(?:[^']|'')*'|[^\s;']+|(?P<end>;\s*$)|(?P<other>\S)""")
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command: its words, the names of its arguments, and how many are allowed."""
-
-    words: str
-    arguments: str
-    about: str
-    least: int
-    most: int
-    run: Callable[[Terminal, list[str]], None]
 
 
 def find_command(text: str) -> tuple[Command, list[str]] | None:
@@ -33,10 +22,10 @@ def find_command(text: str) -> tuple[Command, list[str]] | None:
     if any(match["other"] for match in found):
         return None
     words = [match.group() for match in found if not match["end"]]
-    for command in COMMANDS:
-        wanted = command.words.split()
-        if [word.lower() for word in words[: len(wanted)]] == wanted:
-            return command, [_unquoted(word) for word in words[len(wanted) :]]
+    for command in (*COMMANDS, *_ALIASES):
+        if command.named(words):
+            arguments = words[len(command.words.split()) :]
+            return command, [_unquoted(word) for word in arguments]
     return None
 
 
@@ -63,7 +52,8 @@ def _help(terminal: Terminal, _arguments: list[str]) -> None:
     terminal.out.line(_INTRODUCTION)
     for command in COMMANDS:
         usage = f"{command.words} {command.arguments}".rstrip()
-        terminal.out.line(f"  {usage:36} {command.about}")
+        also = ", ".join(name for name, meant in OTHER_NAMES.items() if meant == command.words)
+        terminal.out.line(f"  {usage:36} {command.about}{f'; also {also}' if also else ''}")
     terminal.out.line(_KEYS)
 
 
@@ -96,7 +86,7 @@ def _version(terminal: Terminal, _arguments: list[str]) -> None:
 
 def _output(terminal: Terminal, arguments: list[str]) -> None:
     if arguments:
-        form = _choice("output format", arguments[0], FORMS)
+        form = choice("output format", arguments[0], FORMS)
         terminal.look = replace(terminal.look, form=form)
     terminal.out.line(f"Output format: {terminal.look.form}")
 
@@ -112,7 +102,7 @@ def _run_script(terminal: Terminal, arguments: list[str]) -> None:
 
 
 def _spool(terminal: Terminal, arguments: list[str]) -> None:
-    path = None if arguments[0].upper() == "OFF" else arguments[0]
+    path = None if not arguments or arguments[0].upper() == "OFF" else arguments[0]
     if path is not None:
         terminal.out.line(f"The session is spooled to {path}")
     terminal.out.spool(path)
@@ -155,22 +145,14 @@ def _pager(terminal: Terminal, arguments: list[str]) -> None:
 
 
 def _editing(terminal: Terminal, arguments: list[str]) -> None:
-    terminal.vi = _choice("value", arguments[0], ("VI", "EMACS")) == "VI"
+    terminal.vi = choice("value", arguments[0], ("VI", "EMACS")) == "VI"
 
 
 def _on(word: str) -> bool:
-    return _choice("value", word, ("ON", "OFF")) == "ON"
+    return choice("value", word, ("ON", "OFF")) == "ON"
 
 
-def _choice(what: str, word: str, allowed: Sequence[str]) -> str:
-    if word.upper() not in allowed:
-        raise StatementError(
-            f"Invalid {what}: '{word}'", hint=f"Valid are {', '.join(allowed)}, in any case."
-        )
-    return word.upper()
-
-
-COMMANDS = (
+_OWN = (
     Command("help", "", "this text", 0, 0, _help),
     Command("clear", "", "clear the screen", 0, 0, _clear),
     Command("exit", "", "leave the shell", 0, 0, _exit),
@@ -186,7 +168,7 @@ COMMANDS = (
         _pipelining,
     ),
     Command("run script", "'<file>'", "run a file of statements", 1, 1, _run_script),
-    Command("spool", "'<file>'|OFF", "copy the session to a file, or end that", 1, 1, _spool),
+    Command("spool", "'<file>'|OFF", "copy the session to a file, or end that", 0, 1, _spool),
     Command("server", "[<url>]", "show the server, or go to another one", 0, 1, _server),
     Command("wait", "[<query>]", "wait until queries have processed all there is", 0, 1, _wait),
     Command("set cli wrap", "ON|OFF", "wrap the text of cells, or cut it", 1, 1, _wrap),
@@ -195,3 +177,20 @@ COMMANDS = (
     Command("set cli pager", "ON|OFF", "show long results in $PAGER", 1, 1, _pager),
     Command("set cli editing", "VI|EMACS", "the keys of the prompt", 1, 1, _editing),
 )  # fmt: skip
+OTHER_NAMES = {
+    "\\?": "help",
+    "\\q": "exit",
+    "\\i": "run script",
+    "\\o": "spool",
+    "\\c": "server",
+    ".help": "help",
+    ".quit": "exit",
+    ".exit": "exit",
+    ".read": "run script",
+    ".output": "spool",
+}
+"""What psql and DuckDB call some of them."""
+COMMANDS = (*_OWN, *SHORT)
+"""All commands, each once."""
+_BY_NAME = {command.words: command for command in COMMANDS}
+_ALIASES = tuple(replace(_BY_NAME[meant], words=name) for name, meant in OTHER_NAMES.items())

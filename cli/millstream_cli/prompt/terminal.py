@@ -32,10 +32,13 @@ class Terminal:
     """Opens a session with another server."""
     vi: bool = False
     leaving: bool = False
+    last: str = ""
+    """The statements that ran last."""
 
     def execute(self, text: str) -> bool:
         """Run statements, printing each result or error; Ctrl-C ends a query. Returns whether all
         succeeded. A text that ends in `\\G` is shown vertically."""
+        self.last = text
         look = replace(self.look, form="VERTICAL") if _VERTICAL.search(text) else self.look
         try:
             with Bars(self.out) as bars:

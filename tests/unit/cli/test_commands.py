@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from rich.console import Console
 
 import millstream
-from millstream_cli.prompt.commands import COMMANDS, find_command
+from millstream_cli.prompt import short_commands
+from millstream_cli.prompt.commands import COMMANDS, OTHER_NAMES, find_command
+from millstream_cli.prompt.entry import complete
 from millstream_cli.prompt.shell import process
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
@@ -150,3 +153,94 @@ def test_wrong_arguments(terminal: Terminal, line: str, hint: str) -> None:
 )
 def test_statements_are_no_commands(line: str) -> None:
     assert find_command(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("\\d", ["Stream Name", "Table Name", " S "]),
+        (".tables", ["Stream Name", "Table Name"]),
+        ("\\d s", ["Field", "V"]),
+        ("\\d `S`;", ["Field", "V"]),
+        ("\\d+ s", ["Name", "Kafka topic"]),
+        ("\\ds", ["Stream Name"]),
+        ("\\dt", ["Table Name"]),
+        ("\\dT", ["Type Name"]),
+        ("\\dq", ["Query ID"]),
+        ("\\df", ["Function Name", "UCASE"]),
+        ("\\df ucase", ["Name", "UCASE"]),
+        ("\\?", ["\\watch", "also \\q, .quit, .exit"]),
+        (".help", ["\\watch"]),
+        ("\\d nothing", ["NOTHING"]),
+        ("\\d a b", ["takes other arguments", "\\d [<name>]"]),
+        ("\\d+", ["takes other arguments"]),
+        ("\\DT", ["\\DT"]),
+        (".mode", ["takes other arguments"]),
+        (".mode duckbox", ["Invalid mode: 'duckbox'", "TABLE, BOX"]),
+        ("\\c", ["Server: in memory"]),
+        ("\\i nothing.sql", ["nothing.sql"]),
+    ],
+)
+def test_short_commands(terminal: Terminal, line: str, words: list[str]) -> None:
+    terminal.look = replace(terminal.look, width=40)
+    terminal.execute(FILL)
+    text = typed(terminal, line)
+    assert [word for word in words if word not in text] == []
+
+
+def test_short_commands_for_the_form(terminal: Terminal) -> None:
+    assert "VERTICAL" in typed(terminal, "\\x") and "TABULAR" in typed(terminal, "\\x")
+    for mode, form in (("json", "JSON"), ("line", "VERTICAL"), ("box", "TABULAR"), ("csv", "CSV")):
+        typed(terminal, f".mode {mode}")
+        assert terminal.look.form == form
+
+
+def test_variables_by_a_short_command(terminal: Terminal) -> None:
+    typed(terminal, "\\set topic 'my orders'")
+    assert "my orders" in typed(terminal, "\\set")
+    assert "No value is given for topic" in typed(terminal, "\\set topic")
+
+
+def test_the_session_into_a_file_by_short_commands(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "session.txt"
+    typed(terminal, f"\\o '{file}'", "version", "\\o", "help")
+    text = file.read_text()
+    assert "Version: " in text and "Keys: " not in text
+
+
+@pytest.mark.parametrize("word", ["\\q", ".quit", ".exit", "\\q;"])
+def test_leaving_by_a_short_command(terminal: Terminal, word: str) -> None:
+    typed(terminal, word)
+    assert terminal.leaving
+
+
+def test_a_statement_is_repeated(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no statement yet" in typed(terminal, "\\watch")
+    terminal.execute(FILL)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(short_commands.time, "sleep", sleep)
+    typed(terminal, "SELECT v FROM s;")
+    text = typed(terminal, "\\watch 0.5")
+    assert slept == [0.5, 0.5, 0.5] and text.count("| V ") == 3
+    assert text.endswith("No longer watching.\n")
+    for wrong in ("fast", "0", "-1", "nan", "1e9"):
+        assert f"a number of seconds, not '{wrong}'" in typed(terminal, f"\\watch {wrong}")
+
+
+def test_a_statement_that_fails_is_not_repeated(terminal: Terminal) -> None:
+    typed(terminal, "SELECT v FROM nothing;")
+    assert typed(terminal, "\\watch").count("NOTHING") >= 1
+
+
+def test_every_name_is_a_command(terminal: Terminal) -> None:
+    for name in OTHER_NAMES:
+        assert find_command(name) is not None
+        assert complete(name), "Enter runs it"
+    for command in COMMANDS:
+        assert find_command(command.words) is not None
