@@ -13,6 +13,7 @@ from sqlglot import exp
 from millstream_grammar.keywords import HARD, TIME_UNITS
 
 from .failure import SyntaxFailure
+from .other_dialects import Place, hint_for
 from .statements import Span
 from .tokens import Kind, Lines, Token
 
@@ -189,7 +190,8 @@ class Cursor:
             f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
         )
         if not hint:
-            hint = token.about or _nearest_hint(token, expected) or _quoting_hint(token, expected)
+            hint = token.about or hint_for(self._place(expected)) or _nearest_hint(token, expected)
+            hint = hint or _quoting_hint(token, expected)
         return self.lines.failure(reason, token.start, token.end, hint, unexpected=True)
 
     def shown(self, token: Token) -> str:
@@ -201,11 +203,20 @@ class Cursor:
     def _statement(self) -> str:
         """The text of the statement being read, up to and with its semicolon."""
         start = self.tokens[min(self.first, len(self.tokens) - 1)].start
+        text = self.text[start : self.tokens[self._end()].end].strip()
+        return shortened(text, _SHOWN_STATEMENT)
+
+    def _end(self) -> int:
+        """The token that ends the statement being read."""
         index = self.at
         while self.tokens[index].kind is not Kind.END and self.tokens[index].upper != ";":
             index += 1
-        text = self.text[start : self.tokens[index].end].strip()
-        return shortened(text, _SHOWN_STATEMENT)
+        return index
+
+    def _place(self, expected: tuple[str, ...]) -> Place:
+        first = min(self.first, self.at)
+        words = [token.upper or token.text for token in self.tokens[first : self._end() + 1]]
+        return Place(words, self.at - first, expected)
 
 
 def shortened(text: str, limit: int) -> str:

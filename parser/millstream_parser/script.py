@@ -24,6 +24,7 @@ from .definitions import alter_source, alter_topic, create, drop
 from .expressions import expression
 from .failure import SyntaxFailure
 from .inspection import assertion, describe, is_query_id, peek, print_topic, show
+from .other_dialects import STATEMENTS
 from .parameters import Parameters
 from .queries import emits, query, starts_query
 from .ranges import cut_ranges
@@ -261,5 +262,6 @@ def _unknown(cursor: Cursor) -> SyntaxFailure:
         f"Syntax Error\nUnknown statement '{shown}'\n"
         f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
     )
-    hint = f"Did you mean {', '.join(near[:3])}?" if near else _ALL_WORDS
+    guess = f"Did you mean {', '.join(near[:3])}?" if near else _ALL_WORDS
+    hint = STATEMENTS.get(shown.upper(), guess)
     return cursor.lines.failure(reason, token.start, token.end, hint, unexpected=True)

@@ -205,7 +205,8 @@ def _check_gap(text: str, start: int, end: int, lines: Lines) -> None:
 
 
 def _unexpected(text: str, at: int, lines: Lines) -> SyntaxFailure:
-    return lines.failure(f"Syntax Error: unexpected character {text[at]!r}", at, at + 1)
+    hint = "Types are converted by CAST(value AS INT)." if text.startswith("::", at) else ""
+    return lines.failure(f"Syntax Error: unexpected character {text[at]!r}", at, at + 1, hint)
 
 
 def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple[Token, int]:

@@ -105,7 +105,8 @@ def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Propertie
     items = dict(given)
     unknown = sorted(set(items) - form.value)
     if unknown:
-        raise wordings.UNKNOWN_PROPERTIES(unknown=",".join(unknown))
+        hint = did_you_mean(unknown[0], sorted(form.value - set(items)))
+        raise wordings.UNKNOWN_PROPERTIES(unknown=",".join(unknown), hint=hint)
     _refuse_format_with_parts(items)
     both = _format(items, "FORMAT")
     if "TIMESTAMP_FORMAT" in items and "TIMESTAMP" not in items:

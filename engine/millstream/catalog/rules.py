@@ -198,7 +198,11 @@ def check_alter(source: Source, kind: SourceKind, added: tuple[Column, ...]) -> 
     impossible."""
     noun = kind.value.lower()
     if source.kind is not kind:
-        raise refusals.WRONG_KIND(kind=source.kind.value, statement=f"ALTER {kind.value}")
+        raise refusals.WRONG_KIND(
+            kind=source.kind.value,
+            statement=f"ALTER {kind.value}",
+            hint=f"ALTER {source.kind.value} {source.name} …",
+        )
     if source.read_only:
         raise wordings.ALTERED_READ_ONLY(noun=noun, source=source.name)
     if source.query_id is not None:
@@ -250,7 +254,11 @@ def drop_source(
             titled=kind.value.capitalize(), name=name, hint=catalog.spelling_hint(name)
         )
     if source.kind is not kind:
-        raise refusals.WRONG_KIND(kind=source.kind.value, statement=f"DROP {kind.value}")
+        raise refusals.WRONG_KIND(
+            kind=source.kind.value,
+            statement=f"DROP {kind.value}",
+            hint=f"DROP {source.kind.value} {source.name};",
+        )
     own = tuple(
         query.id
         for query in catalog.queries.values()

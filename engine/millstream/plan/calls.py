@@ -21,6 +21,7 @@ from millstream.model.expressions import (
     Value,
 )
 from millstream.model.nearest import did_you_mean
+from millstream.model.other_dialects import function_hint
 from millstream.model.types import BIGINT, Lambda, SqlType
 from millstream.plan import wordings
 from millstream.plan.literals import coerce
@@ -40,10 +41,9 @@ def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: T
         return _table(name, trees, scope, typer)
     function = scope.catalogue.scalar.get(name)
     if function is None:
-        raise wordings.FUNCTION_MISSING(
-            name=name,
-            hint=did_you_mean(name, scope.catalogue.named(), "SHOW FUNCTIONS lists them."),
-        )
+        listed = "SHOW FUNCTIONS lists them."
+        hint = function_hint(name) or did_you_mean(name, scope.catalogue.named(), listed)
+        raise wordings.FUNCTION_MISSING(name=name, hint=hint)
     trees = [tree for tree in trees if not isinstance(tree, exp.Star)]
     resolution, arguments = _resolved(
         name.lower(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -13,7 +13,7 @@ from millstream.model.errors import Span, StatementError
 from millstream.model.expressions import ColumnRef, LambdaRef
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Schema
-from millstream.model.types import SqlType
+from millstream.model.types import SqlType, Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,34 @@ def location(tree: exp.Expression, text: str) -> tuple[Span | None, str]:
     return Span(line, column, start, end), f"Line: {line}, Col: {column}: "
 
 
+def field_hint(struct: str, name: str, schemas: Iterable[Schema]) -> str:
+    """For `item.sku`, where `item` is a column with fields and no source; else empty."""
+    columns = (column for schema in schemas for column in schema.columns)
+    if any(column.name == struct and isinstance(column.type, Struct) for column in columns):
+        return f"A field of a STRUCT is taken by an arrow: {struct}->{name}"
+    return ""
+
+
+def text_hint(name: str, span: Span | None, script: str) -> str:
+    """For a text in double quotes, which is read as a name; else empty."""
+    if span is None or script[span.start : span.start + 1] != '"':
+        return ""
+    return f"A text is in single quotes: {_text(name)}. Double quotes are for names."
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
+
+
 def _unknown(
     name: str, qualifier: str, place: str, span: Span | None, scope: Scope
 ) -> StatementError:
     if qualifier and all(alias != qualifier for alias, _ in scope.sources):
         # For a query without a source, the message names no clause.
         place = place if scope.sources else "Failed to prepare statement: "
-        return refusals.UNKNOWN_ALIAS(place=place, alias=qualifier, span=span)
+        hint = field_hint(qualifier, name, (schema for _, schema in scope.sources))
+        hint = hint or did_you_mean(qualifier, (alias for alias, _ in scope.sources))
+        return refusals.UNKNOWN_ALIAS(place=place, alias=qualifier, span=span, hint=hint)
     shown = f"{qualifier}.{name}" if qualifier else name
     similar = [
         column.name
@@ -105,7 +126,9 @@ def _unknown(
     hint = f"Did you mean `{similar[0]}`? Backquotes keep the case of a name." if similar else ""
     if not similar:
         visible = (column.name for _, schema in scope.sources for column in schema.columns)
-        hint = did_you_mean(name, visible)
+        hint = did_you_mean(name, visible) or text_hint(name, span, scope.text)
+        if scope.clause == "VALUES":
+            hint = f"VALUES has constants, and a text is in single quotes: {_text(name)}."
     return refusals.UNRESOLVED_COLUMN(
         place=place,
         clause=scope.clause,

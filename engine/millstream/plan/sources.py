@@ -21,7 +21,7 @@ from millstream.plan import wordings
 from millstream.plan.nodes import Node, Read
 from millstream.plan.places import placed
 from millstream.plan.processed import Processed, processed_by
-from millstream.plan.scope import Scope, location, why_unresolved
+from millstream.plan.scope import Scope, field_hint, location, text_hint, why_unresolved
 from millstream.plan.typing import type_expression
 from millstream_parser import print_expression, statements
 
@@ -159,7 +159,9 @@ class BindContext:
         if column.table:
             item = next((s for s in self.sources if s.alias == column.table), None)
             if item is None:
-                raise refusals.UNKNOWN_ALIAS(place=place, alias=column.table, span=span)
+                schemas = (item.source.schema for item in self.sources)
+                hint = field_hint(column.table, name, schemas)
+                raise refusals.UNKNOWN_ALIAS(place=place, alias=column.table, span=span, hint=hint)
             if item.has(name) or self._is_bound(name):
                 return item
             raise refusals.UNRESOLVED_COLUMN(
@@ -178,12 +180,13 @@ class BindContext:
             return owners[0]
         if self._is_bound(name) or self.is_synthetic(name):
             return self.sources[0]
+        near = did_you_mean(name, (own.name for item in self.sources for own in item.columns))
         raise refusals.UNRESOLVED_COLUMN(
             place=place,
             clause=clause,
             column=name,
             why=why_unresolved(clause, name),
-            hint=did_you_mean(name, (own.name for item in self.sources for own in item.columns)),
+            hint=near or text_hint(name, span, self.script),
             span=span,
         )
 
@@ -279,7 +282,8 @@ def _refuse_repeated(
 ) -> None:
     if any(item.source.name == source.name for item in earlier):
         if total == 2:
-            raise wordings.SELF_JOIN(source=source.name)
+            copied = f"CREATE STREAM other AS SELECT * FROM {source.name}; and join that."
+            raise wordings.SELF_JOIN(source=source.name, hint=copied)
         raise wordings.SOURCE_JOINED_TWICE(source=source.name)
     if any(item.alias == alias for item in earlier):
         raise wordings.ALIAS_TWICE(alias=alias)

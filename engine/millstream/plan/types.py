@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from millstream.model.nearest import did_you_mean
+from millstream.model.other_dialects import type_hint
 from millstream.model.types import (
     BIGINT,
     BOOLEAN,
@@ -66,9 +67,8 @@ def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType
     name = str(tree.args.get("kind") or tree)
     if name in custom_types:
         return custom_types[name]
-    raise wordings.UNKNOWN_TYPE(
-        name=name, hint=did_you_mean(name, (*_NAMES, *custom_types), _LISTED)
-    )
+    hint = type_hint(name) or did_you_mean(name, (*_NAMES, *custom_types), _LISTED)
+    raise wordings.UNKNOWN_TYPE(name=name, hint=hint)
 
 
 def struct_of(fields: Sequence[Field]) -> Struct:
@@ -94,7 +94,8 @@ def _field(tree: exp.Expression, custom_types: Mapping[str, SqlType]) -> Field:
 def _decimal(digits: list[int]) -> Decimal:
     precision, scale = (*digits, 0, 0)[:2]
     if precision < 1:
-        raise wordings.DECIMAL_PRECISION(precision=precision, scale=scale)
+        example = "DECIMAL(10, 2) has ten digits, two of them behind the point."
+        raise wordings.DECIMAL_PRECISION(precision=precision, scale=scale, hint=example)
     if not 0 <= scale <= precision:
         raise wordings.DECIMAL_SCALE(precision=precision, scale=scale)
     return Decimal(precision, scale)
