@@ -35,6 +35,7 @@ class BulkTable:
         self._table = table
         self._schema = f"{quoted(store.database)}.{quoted(schema_of(query_id, subtopology))}"
         self._name = quoted(f"{table.name}{LOADING}")
+        self._store = store
         self._cursor = store.cursor()
         self._cursor.execute(
             f"CREATE OR REPLACE TABLE {self._schema}.{self._name} ({columns_text(table)})"
@@ -80,6 +81,7 @@ class BulkTable:
             self._cursor.execute(f"DROP TABLE IF EXISTS {self._schema}.{self._name}")
         finally:
             self._cursor.close()
+            self._store.altered()
 
 
 def drop_leftovers(store: Store) -> None:
@@ -92,3 +94,4 @@ def drop_leftovers(store: Store) -> None:
         ).fetchall()
         for schema, name in found:
             cursor.execute(f"DROP TABLE {quoted(store.database)}.{quoted(schema)}.{quoted(name)}")
+    store.altered()

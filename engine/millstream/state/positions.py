@@ -126,6 +126,10 @@ class Positions:
         ((count,),) = result.fetchall()
         return int(count)
 
+    def prepare_again(self) -> None:
+        """As `Views.prepare_again`."""
+        self._statements.forget()
+
     def forget(self) -> None:
         """Forget the rows: the transaction that wrote them was rolled back."""
         self._statements.forget()

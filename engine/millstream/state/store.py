@@ -6,6 +6,7 @@ committed state through cursors of its own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -71,6 +72,10 @@ class Store:
         """That of the log it belongs to, once it is claimed."""
         self.functions: set[str] = set()
         """Names of the Python functions registered with the instance."""
+        self._versions = itertools.count(1)
+        self.version = 0
+        """Another number whenever tables were created, altered or dropped: DuckDB plans prepared
+        statements again at each run from then on, so sessions prepare theirs anew."""
         root.execute(KEEP_FAILURES)
         create_positions(root, database)
         ((path,),) = root.execute(
@@ -145,6 +150,10 @@ class Store:
         """The full SQL name of a state table, for queries through `cursor`."""
         return ".".join(map(quoted, (self.database, schema_of(query_id, subtopology), name)))
 
+    def altered(self) -> None:
+        """Note that tables were created, altered or dropped."""
+        self.version = next(self._versions)
+
     def session(self, query_id: str, subtopology: int, tables: Sequence[StateTable]) -> Session:
         """The processing side of a sub-topology's state; creates its tables when absent."""
         return Session(self, query_id, subtopology, tuple(tables))
@@ -161,6 +170,7 @@ class Store:
                 )
         finally:
             cursor.close()
+            self.altered()
 
     def query_ids(self) -> set[str]:
         """The queries that have state."""
@@ -190,6 +200,7 @@ class Store:
             )
         finally:
             cursor.close()
+            self.altered()
 
     def checkpoint(self) -> bool:
         """Fold the write-ahead log into the file; False when a transaction is open somewhere."""
@@ -244,6 +255,8 @@ class Session:
                 if sought is not None:
                     self.connection.execute(sought)
             self.connection.execute(f"USE {schema}")
+            store.altered()
+        self._store, self._version = store, store.version
 
     @property
     def begun(self) -> bool:
@@ -253,6 +266,10 @@ class Session:
     def begin(self) -> None:
         """Begin the transaction unless one is open."""
         if not self._open and self.tables:
+            if self._version != self._store.version:
+                self._version = self._store.version
+                self.views.prepare_again()
+                self._positions.prepare_again()
             self.connection.execute("BEGIN")
             self._open = True
             self.views.small = self._sizes.small()

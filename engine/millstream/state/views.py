@@ -61,6 +61,10 @@ class Views:
         self._many.clear()
         self._forget_statements()
 
+    def prepare_again(self) -> None:
+        """Prepare all statements anew: tables that they name may be others."""
+        self._forget_statements()
+
     def query(self, text: str, *, size: int) -> pa.Table:
         """The rows of a SELECT, which may run repeatedly. `size`: the most rows of a relation that
         it reads."""

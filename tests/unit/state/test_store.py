@@ -10,6 +10,7 @@ import pytest
 
 from millstream.model.errors import StatementError
 from millstream.operators.program import StateTable
+from millstream.state.bulk_table import drop_leftovers
 from millstream.state.store import Session, Store
 
 COUNTS = StateTable("counts", (("K", "BIGINT"),), (("C", "BIGINT"),))
@@ -150,3 +151,35 @@ def test_what_has_no_room_goes_to_a_folder_beside_the_file(tmp_path: Path) -> No
 def test_a_limit_that_is_no_size(tmp_path: Path) -> None:
     with pytest.raises(StatementError, match="memory_limit 'much'"):
         Store.open(tmp_path / "state.db", memory_limit="much")
+
+
+def test_statements_are_prepared_anew_when_tables_have_changed(store: Store) -> None:
+    """DuckDB would plan them at each run from then on, which takes longer than running them."""
+
+    def prepared() -> set[str]:
+        found = writing.connection.sql("SELECT name FROM duckdb_prepared_statements()").fetchall()
+        return {name for (name,) in found}
+
+    def write(times: int) -> None:
+        for position in range(times):
+            writing.upsert("counts", counts((0, 1, position)))
+            writing.commit({0: position})
+
+    writing = session(store)
+    write(4)
+    before = prepared()
+    write(4)
+    assert before and prepared() == before, "they stay while nothing changes"
+    for change in (
+        lambda: store.session("R", 0, [COUNTS]).close(),
+        lambda: store.widen("R", 0, COUNTS),
+        lambda: store.drop_query("R"),
+        lambda: drop_leftovers(store),
+    ):
+        change()
+        write(1)
+        assert prepared().isdisjoint(before)
+        write(4)
+        before = prepared()
+        assert before
+    assert rows(store) == [(0, 1, 3)]
