@@ -33,6 +33,14 @@ def refuse_internal(settings: EngineSettings, topic: str, action: str) -> None:
         )
 
 
+def refuse_missing(topics: Topics, name: str) -> None:
+    """Refuse the name of a topic that does not exist, with the nearest one."""
+    if topics.topic(name) is None:
+        names = (topic.name for topic in topics.topics())
+        hint = topic_hint(name, names, "SHOW TOPICS lists the topics; names are case-sensitive.")
+        raise refusals.UNKNOWN_TOPIC(topic=name, hint=hint)
+
+
 def source_topic(
     statement: s.CreateSource, source: Source, topics: Topics, settings: EngineSettings
 ) -> Topic:

@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.ddl.environment import Topics
-from millstream.ddl.topics import refuse_internal
+from millstream.ddl.topics import refuse_internal, refuse_missing
 from millstream.formats.partition import partition_of
 from millstream.log.log import Appended, Log, Outcome, Topic, TopicPartition
-from millstream.model import refusals
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import FencedError, UnavailableError
-from millstream.model.nearest import topic_hint
 from millstream.model.settings import EngineSettings
 from millstream.queries.dead_letters import Letter, letter_of
 from millstream.queries.registry import QueryRegistry
@@ -62,12 +60,7 @@ def check_replayable(statement: Replay, topics: Topics, settings: EngineSettings
     """Refuse topics that do not exist, the engine's own, and a topic and itself."""
     refuse_internal(settings, statement.topic, "write to")
     for name in (statement.topic, statement.letters):
-        if topics.topic(name) is None:
-            names = (topic.name for topic in topics.topics())
-            hint = topic_hint(
-                name, names, "SHOW TOPICS lists the topics; names are case-sensitive."
-            )
-            raise refusals.UNKNOWN_TOPIC(topic=name, hint=hint)
+        refuse_missing(topics, name)
     if statement.topic == statement.letters:
         raise wordings.REPLAYED_FROM_ITSELF(
             topic=statement.topic,

@@ -7,9 +7,7 @@ topic itself holds the settings, as on Kafka; the catalog does not know them.
 from __future__ import annotations
 
 from millstream.ddl.environment import Topics
-from millstream.ddl.topics import refuse_internal
-from millstream.model import refusals
-from millstream.model.nearest import topic_hint
+from millstream.ddl.topics import refuse_internal, refuse_missing
 from millstream.model.settings import EngineSettings
 from millstream.queries.registry import QueryRegistry
 from millstream.query.results import Done
@@ -26,9 +24,5 @@ def alter_topic(statement: AlterTopic, registry: QueryRegistry) -> Done:
 
 def check_alterable(statement: AlterTopic, topics: Topics, settings: EngineSettings) -> None:
     """Refuse a topic that does not exist, or that is the engine's own."""
-    name = statement.topic
-    refuse_internal(settings, name, "alter")
-    if topics.topic(name) is None:
-        names = (topic.name for topic in topics.topics())
-        hint = topic_hint(name, names, "SHOW TOPICS lists the topics; names are case-sensitive.")
-        raise refusals.UNKNOWN_TOPIC(topic=name, hint=hint)
+    refuse_internal(settings, statement.topic, "alter")
+    refuse_missing(topics, statement.topic)
