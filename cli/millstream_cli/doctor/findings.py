@@ -115,8 +115,8 @@ def _extra(extra: str, purpose: str) -> Finding:
 
 def _compiled_formats() -> Finding:
     if compiled_formats() is not None:
-        return Finding("compiled formats", Health.GOOD, "JSON and AVRO are read and written in C")
-    return _not_compiled("compiled formats", "JSON and AVRO are read and written in Python, slower")
+        return Finding("compiled formats", Health.GOOD, "formats are read and written in C")
+    return _not_compiled("compiled formats", "formats are read and written in Python, slower")
 
 
 def _compiled_client() -> Finding:

@@ -9,16 +9,14 @@ from dataclasses import replace
 from millstream.model.errors import StatementError
 from millstream_cli.prompt.command import Command, choice
 from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.screen.show import FORMS
 
 WATCH_SECONDS = 2.0
 _MODES = {
     "TABLE": "TABULAR",
     "BOX": "TABULAR",
-    "TABULAR": "TABULAR",
     "LINE": "VERTICAL",
-    "VERTICAL": "VERTICAL",
-    "JSON": "JSON",
-    "CSV": "CSV",
+    **dict(zip(FORMS, FORMS, strict=True)),
 }
 """The modes of DuckDB's shell, as forms of ours."""
 

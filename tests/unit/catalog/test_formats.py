@@ -45,6 +45,7 @@ MAY_NAME = {
     "engine/millstream/schemas/compatibility.py": "kinds of schemas",
     "engine/millstream/model/schema_text.py": "the kind of a schema that the API leaves out",
     "engine/millstream/model/properties.py": "the default of a property",
+    "engine/millstream/model/other_dialects.py": "a type of other databases",
     "engine/millstream/statements/local_file.py": "kinds of files",
     "engine/millstream/push/printing.py": "kinds of text that PRINT guesses",
     "engine/millstream/functions/scalar/json_functions.py": "a category of functions",
