@@ -11,13 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from getpass import getpass
 from pathlib import Path
 
 from rich.console import Console
 
 import millstream
-from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.errors import MillstreamError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.scripts.text import read_script
@@ -25,7 +24,7 @@ from millstream_cli import storage
 from millstream_cli.datagen.command import datagen_command
 from millstream_cli.datagen.demo import demo_command
 from millstream_cli.doctor.command import doctor_command
-from millstream_cli.options import parser, registry_settings
+from millstream_cli.options import check_credentials, parser, password_of, registry_settings
 from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
@@ -104,10 +103,7 @@ def _checked(arguments: list[str]) -> argparse.Namespace:
                 "expected a database's file, a URL, or run and a file, got "
                 + " ".join(options.target)
             )
-    if options.password is not None and options.user is None:
-        reader.error("a password is given, but no user")
-    if options.token is not None and options.user is not None:
-        reader.error("a token is given and a user as well")
+    check_credentials(reader, options)
     return options
 
 
@@ -141,7 +137,7 @@ def _remote(url: str, options: argparse.Namespace) -> Session:
     from millstream_cli.sessions.remote import RemoteSession
 
     config = read_config(options.config_file)
-    credentials = Credentials(options.user, _password(options), options.token)
+    credentials = Credentials(options.user, password_of(options), options.token)
     return RemoteSession.connect(url, credentials, config)
 
 
@@ -161,15 +157,6 @@ def _local(options: argparse.Namespace, config: Config) -> LocalSession:
     )
     where = options.database if options.database != ":memory:" else "in memory"
     return LocalSession(database, f"kafka {options.kafka}" if options.kafka else where)
-
-
-def _password(options: argparse.Namespace) -> str | None:
-    password: str | None = options.password
-    while options.user is not None and not password:
-        if not sys.stdin.isatty():
-            raise StatementError("A user is given, but no password", hint="Give --password.")
-        password = getpass(f"Password of {options.user}: ")
-    return password
 
 
 def _serve(out: Output) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
+from getpass import getpass
 from importlib.metadata import version
 from pathlib import Path
 
+from millstream.model.errors import StatementError
 from millstream.model.settings import InstanceSettings
 from millstream_cli.screen.show import FORMS
 
@@ -148,7 +151,7 @@ def parser() -> argparse.ArgumentParser:
         help="take all streams, tables and queries from this file and run them",
     )  # fmt: skip
     _script_options(parser)
-    _server_options(parser)
+    server_options(parser)
     _shell_options(parser)
     parser.add_argument(
         "target", nargs="*", metavar="FILE | URL | run FILE.sql",
@@ -168,11 +171,38 @@ def _script_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _server_options(parser: argparse.ArgumentParser) -> None:
+def server_options(parser: argparse.ArgumentParser) -> None:
+    """The credentials for a server."""
     group = parser.add_argument_group("with the URL of a server")
     group.add_argument("-u", "--user", metavar="NAME", help="user; the password is asked for")
     group.add_argument("-p", "--password", metavar="TEXT", help="password of the user")
     group.add_argument("-t", "--token", metavar="TEXT", help="bearer token, in place of a user")
+
+
+def history_option(parser: argparse._ActionsContainer) -> None:
+    """Where the shell keeps what is typed."""
+    parser.add_argument(
+        "--history-file", type=Path, default=Path.home() / ".millstream-history", metavar="FILE",
+        help="where what is typed is kept (default: ~/.millstream-history)",
+    )  # fmt: skip
+
+
+def check_credentials(reader: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Exit with an error if the options for the credentials contradict each other."""
+    if options.password is not None and options.user is None:
+        reader.error("a password is given, but no user")
+    if options.token is not None and options.user is not None:
+        reader.error("a token is given and a user as well")
+
+
+def password_of(options: argparse.Namespace) -> str | None:
+    """The password of the user, which is asked for at a terminal; None without a user."""
+    password: str | None = options.password
+    while options.user is not None and not password:
+        if not sys.stdin.isatty():
+            raise StatementError("A user is given, but no password", hint="Give --password.")
+        password = getpass(f"Password of {options.user}: ")
+    return password
 
 
 def _shell_options(parser: argparse.ArgumentParser) -> None:
@@ -192,9 +222,6 @@ def _shell_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--query-timeout", type=_positive, metavar="MS", help="end a push query after MS"
     )
-    group.add_argument(
-        "--history-file", type=Path, default=Path.home() / ".millstream-history", metavar="FILE",
-        help="where what is typed is kept (default: ~/.millstream-history)",
-    )  # fmt: skip
+    history_option(group)
     group.add_argument("--vi", action="store_true", help="edit with the keys of vi")
     group.add_argument("-V", "--version", action="version", version=f"millstream {VERSION}")

@@ -172,10 +172,14 @@ def _column(place: Place) -> str:
         )
     if place.word == "LIST" and place.expected == ("type",):
         return "Lists are ARRAY<INT>."
-    if place.word == ")" and place.last(2) == ("IN", "("):
-        return "IN takes one value at least."
     if place.expected == ("type",) and place.word in (")", ","):
         return "Each column has a type: (id STRING)."
+    return ""
+
+
+def _expression(place: Place) -> str:
+    if place.word == ")" and place.last(2) == ("IN", "("):
+        return "IN takes one value at least."
     if place.word == "." and place.expected == ("'FROM'",):
         return "A field of a STRUCT is taken by an arrow: item->sku."
     if place.word == "=" and place.last(1) == ("=",):
@@ -196,4 +200,5 @@ _RULES: tuple[Callable[[Place], str], ...] = (
     _window,
     _property,
     _column,
+    _expression,
 )

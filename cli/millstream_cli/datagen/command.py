@@ -11,13 +11,17 @@ from rich.console import Console
 
 import millstream
 from millstream.model.errors import MillstreamError
-from millstream_cli.datagen.generating import Plan, generate
+from millstream_cli.datagen.generating import RATE, Plan, generate
 from millstream_cli.datagen.presets import PRESETS
-from millstream_cli.options import service_options
+from millstream_cli.options import (
+    check_credentials,
+    password_of,
+    registry_settings,
+    server_options,
+    service_options,
+)
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
-
-RATE = 10.0
 
 
 def datagen_command(arguments: Sequence[str]) -> int:
@@ -26,6 +30,7 @@ def datagen_command(arguments: Sequence[str]) -> int:
     options = reader.parse_args(arguments)
     if (options.target is None) == (options.kafka is None):
         reader.error("give a database's file, the URL of a server, or --kafka")
+    check_credentials(reader, options)
     errors, out = Output(Console(stderr=True, soft_wrap=True)), Output(Console(soft_wrap=True))
     try:
         with _database(options) as database:
@@ -38,12 +43,17 @@ def datagen_command(arguments: Sequence[str]) -> int:
 
 def _database(options: argparse.Namespace) -> millstream.Database:
     if options.kafka is None:
-        credentials = options.token or ((options.user, options.password) if options.user else None)
-        return millstream.connect(options.target, credentials=credentials)
+        password = password_of(options)
+        user = None if password is None else (options.user, password)
+        registry = registry_settings(options) or None
+        return millstream.connect(
+            options.target, credentials=options.token or user, schema_registry=registry
+        )
     return millstream.connect(
         kafka=options.kafka,
         service_id=options.service_id,
         kafka_settings=dict(options.kafka_setting),
+        schema_registry=registry_settings(options) or None,
     )
 
 
@@ -61,7 +71,7 @@ def _generate(database: millstream.Database, options: argparse.Namespace, out: O
     out.line(f"{done} rows inserted into {name}")
 
 
-def rate(text: str) -> float:
+def rows_a_second(text: str) -> float:
     """A number of rows a second."""
     try:
         value = float(text)
@@ -98,13 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     service_options(parser)
     parser.add_argument("--name", help="of the stream or table (default: as the rows)")
     parser.add_argument(
-        "--rate", type=rate, default=RATE, metavar="N", help="rows a second (default: 10; 0: all"
-        " that can be inserted)"
+        "--rate", type=rows_a_second, default=RATE, metavar="N",
+        help="rows a second (default: 10; 0: all that can be inserted)",
     )  # fmt: skip
     parser.add_argument("--iterations", type=_count, metavar="N", help="end after N rows")
     parser.add_argument("--seed", type=int, metavar="N", help="the same rows each time")
     parser.add_argument("--print", action="store_true", help="print the rows")
-    parser.add_argument("-u", "--user", metavar="NAME", help="a user of the server")
-    parser.add_argument("-p", "--password", metavar="TEXT", help="the password of the user")
-    parser.add_argument("-t", "--token", metavar="TEXT", help="bearer token, in place of a user")
+    server_options(parser)
     return parser

@@ -14,9 +14,10 @@ from rich.console import Console
 import millstream
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Session
-from millstream_cli.datagen.command import rate
-from millstream_cli.datagen.generating import Plan, generate
+from millstream_cli.datagen.command import rows_a_second
+from millstream_cli.datagen.generating import RATE, Plan, generate
 from millstream_cli.datagen.presets import PRESETS
+from millstream_cli.options import history_option
 from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
@@ -134,10 +135,11 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--kafka", metavar="HOST:PORT", help="keep the records in this cluster")
     parser.add_argument(
-        "--rate", type=rate, default=10.0, metavar="N", help="rows a second of each (default: 10)"
+        "--rate",
+        type=rows_a_second,
+        default=RATE,
+        metavar="N",
+        help="rows a second of each (default: 10)",
     )
-    parser.add_argument(
-        "--history-file", type=Path, default=Path.home() / ".millstream-history", metavar="FILE",
-        help="where what is typed is kept (default: ~/.millstream-history)",
-    )  # fmt: skip
+    history_option(parser)
     return parser

@@ -16,6 +16,8 @@ PAUSE_SECONDS = 0.1
 """How long rows wait for each other, so that one insert takes several."""
 MOST_ROWS = 1000
 """In one insert."""
+RATE = 10.0
+"""Rows a second, if nothing else is said."""
 
 
 class Target(Protocol):
@@ -32,7 +34,7 @@ class Plan:
 
     preset: Preset
     name: str
-    rate: float = 10
+    rate: float = RATE
     iterations: int | None = None
     seed: int | None = None
 

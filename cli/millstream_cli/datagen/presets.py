@@ -1,5 +1,5 @@
-"""What can be generated. The fields and ranges are those of ksqlDB's `ksql-datagen`; BIDS are those
-of the Nexmark benchmark."""
+"""What can be generated. Fields and ranges are those of ksqlDB's `ksql-datagen`, of clickstream a
+part of them; bids are like those of the Nexmark benchmark."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ PRESETS = {
         Preset(
             "bids", "STREAM",
             "auction BIGINT KEY, bidder BIGINT, price BIGINT, channel STRING, datetime BIGINT",
-            "bids of auctions, as of the Nexmark benchmark", _bid,
+            "bids of auctions, like those of the Nexmark benchmark", _bid,
         ),
     )
 }  # fmt: skip

@@ -9,8 +9,15 @@ from pathlib import Path
 from rich.console import Console
 
 from millstream.model.errors import MillstreamError
+from millstream.model.extras import install
 from millstream_cli.doctor.findings import Finding, Health, missing, of_this_machine
-from millstream_cli.options import registry_settings, service_options
+from millstream_cli.options import (
+    check_credentials,
+    password_of,
+    registry_settings,
+    server_options,
+    service_options,
+)
 from millstream_cli.screen.output import Output
 
 _WIDTH = 18
@@ -21,7 +28,9 @@ _NO_SUBJECT = "millstream-doctor"
 def doctor_command(arguments: Sequence[str]) -> int:
     """Print a line for each examination, and what to do about what is bad; returns 1 if something
     is."""
-    options = _parser().parse_args(arguments)
+    reader = _parser()
+    options = reader.parse_args(arguments)
+    check_credentials(reader, options)
     out = Output(Console(soft_wrap=True))
     bad = 0
     for finding in _findings(options):
@@ -45,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kafka", metavar="HOST:PORT", help="ask this Kafka cluster")
     service_options(parser)
     parser.add_argument("--server", metavar="URL", help="ask this server")
+    server_options(parser)
     return parser
 
 
@@ -57,12 +67,13 @@ def _findings(options: argparse.Namespace) -> Iterator[Finding]:
         settings = registry_settings(options)
         yield _asked("schema registry", "kafka", lambda: _registry(settings))
     if options.server is not None:
-        yield _asked("server", None, lambda: _server(options.server))
+        yield _asked("server", None, lambda: _server(options))
 
 
 def _asked(subject: str, extra: str | None, ask: Callable[[], str]) -> Finding:
     if extra is not None and missing(extra):
-        return Finding(subject, Health.BAD, "it cannot be asked: its client is not installed")
+        absent = "it cannot be asked: its client is not installed"
+        return Finding(subject, Health.BAD, absent, install(extra))
     try:
         return Finding(subject, Health.GOOD, ask())
     except MillstreamError as error:
@@ -91,12 +102,13 @@ def _registry(settings: Mapping[str, str]) -> str:
     return "it answers"
 
 
-def _server(url: str) -> str:
+def _server(options: argparse.Namespace) -> str:
     from millstream.remote.http import Credentials
     from millstream_cli.sessions.remote import RemoteSession
 
-    session = RemoteSession.connect(url, Credentials())
+    credentials = Credentials(options.user, password_of(options), options.token)
+    session = RemoteSession.connect(options.server, credentials)
     try:
-        return f"{url} answers: version {session.version()}"
+        return f"{options.server} answers: version {session.version()}"
     finally:
         session.close()

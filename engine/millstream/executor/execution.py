@@ -67,13 +67,13 @@ def _reads(step: Step, target: str) -> bool:
 
 @dataclass(slots=True)
 class _Running:
-    """One run: relations by name, and the rows written. `rows`: the most that an input has."""
+    """One run: relations by name, and the rows written. `size`: the most rows of an input."""
 
     session: Session
     processors: Processors
     relations: dict[str, pa.Table]
     written: list[tuple[str, pa.Table]]
-    rows: int
+    size: int
 
     def show(self, name: str) -> None:
         """Make a relation visible to SQL."""
@@ -83,9 +83,9 @@ class _Running:
         """Run one step."""
         match step:
             case Sql(None, text):
-                self.session.views.execute(text, size=self.rows)
+                self.session.views.execute(text, size=self.size)
             case Sql(target, text):
-                self.relations[str(target)] = self.session.views.query(text, size=self.rows)
+                self.relations[str(target)] = self.session.views.query(text, size=self.size)
             case Call(target, _, function, needed):
                 given = {name: self.relations[name] for name in needed}
                 with self.processors.calling():
@@ -118,8 +118,8 @@ def run_steps(
     Raises duckdb.Error when a step fails; the session's transaction is then void. Raises
     ProcessingError when a processor does.
     """
-    rows = max((table.num_rows for table in inputs.values()), default=0)
-    running = _Running(session, processors, dict(inputs), [], rows)
+    size = max((table.num_rows for table in inputs.values()), default=0)
+    running = _Running(session, processors, dict(inputs), [], size)
     session.begin()
     for name in inputs:
         running.show(name)

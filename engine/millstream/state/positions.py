@@ -132,7 +132,7 @@ class Positions:
 
     def forget(self) -> None:
         """Forget the rows: the transaction that wrote them was rolled back."""
-        self._statements.forget()
+        self.prepare_again()
         self._known.clear()
 
 

@@ -18,8 +18,7 @@ as it is written."""
 
 class Views:
     """Names stay bound to relations of one schema while their rows change, so that statements that
-    run repeatedly over few rows are bound once.
-    """
+    run repeatedly over few rows are bound once."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -27,8 +26,7 @@ class Views:
         self._many: set[str] = set()
         """Names bound to a large table itself, so that DuckDB has its row count."""
         self._relations: dict[str, duckdb.DuckDBPyRelation] = {}
-        """SELECTs that ran over few rows before. Reading such a relation again runs it again, which
-        submits one statement; a prepared one would be submitted twice."""
+        """SELECTs that ran over few rows before. Reading such a relation again runs it again."""
         self._statements = Statements(connection, "statement")
         self.small = True
         """Whether every table that the statements read or write has few rows."""
@@ -37,14 +35,14 @@ class Views:
         """Bind `name` to these rows."""
         view = self._views.get(name)
         if table.num_rows > FEW:
-            self._forget_statements()
+            self.prepare_again()
             self._views.pop(name, None)
             self._many.add(name)
             self._connection.register(name, table)
         elif view is not None and view.table.schema.equals(table.schema, check_metadata=True):
             view.table = table
         else:
-            self._forget_statements()
+            self.prepare_again()
             self._many.discard(name)
             self._views[name] = view = ArrowRows(table)
             self._connection.register(name, view)
@@ -59,11 +57,7 @@ class Views:
         """Names that were created in a transaction are gone with it."""
         self._views.clear()
         self._many.clear()
-        self._forget_statements()
-
-    def prepare_again(self) -> None:
-        """Prepare all statements anew: tables that they name may be others."""
-        self._forget_statements()
+        self.prepare_again()
 
     def query(self, text: str, *, size: int) -> pa.Table:
         """The rows of a SELECT, which may run repeatedly. `size`: the most rows of a relation that
@@ -87,6 +81,7 @@ class Views:
     def _as_written(self, size: int) -> bool:
         return self.small and size <= HANDFUL
 
-    def _forget_statements(self) -> None:
+    def prepare_again(self) -> None:
+        """Prepare all statements anew: what they name may be something else."""
         self._statements.forget()
         self._relations.clear()

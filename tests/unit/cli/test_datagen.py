@@ -111,6 +111,9 @@ def test_it_ends_when_it_is_told_to() -> None:
         ("datagen orders x.db --rate -1", "for all speed, not '-1'"),
         ("datagen orders x.db --rate nan", "for all speed, not 'nan'"),
         ("datagen orders x.db --iterations -3", "a number of rows"),
+        ("datagen orders http://localhost:1 -p secret", "a password is given, but no user"),
+        ("datagen orders http://localhost:1 -t x -u ann", "a token is given and a user as well"),
+        ("doctor --server http://localhost:1 -p secret", "a password is given, but no user"),
         ("demo a.db b.db", "unrecognized arguments"),
     ],
 )
