@@ -33,7 +33,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash endurance durability crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs console clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash endurance durability crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ golden: $(STAMP)  ## Rewrite the golden plans; review the diff
 
 docs: $(STAMP)  ## Rewrite the pages that are made from the source: functions, metrics, settings
 	@$(BIN)/python -m tests.docs
+
+console: $(STAMP)  ## Build the console of the server from server/console (needs npm)
+	@$(BIN)/python -m tests.console.build
 
 conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIER=n] [REPORT=file.json]
 	@$(BIN)/python -m tests.conformance.run --cases '$(CASES)' --batch '$(BATCH)' \

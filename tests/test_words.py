@@ -50,7 +50,9 @@ def checked(suffix: str) -> list[str]:
     return [
         name
         for name in names
-        if not name.startswith(EXEMPT) and name != Path(__file__).relative_to(ROOT).as_posix()
+        if not name.startswith(EXEMPT)
+        and "/node_modules/" not in name
+        and name != Path(__file__).relative_to(ROOT).as_posix()
     ]
 
 

@@ -18,7 +18,8 @@ Call = Callable[[Request, Server], Awaitable[Response]]
 class Endpoint:
     """One route. `body`: the name of the request body's schema, `gives`: the media types of the
     response; `always`: it also works while statements are not executed; `answer` and `error`: the
-    names of the schemas of a JSON response, and of a refusal."""
+    names of the schemas of a JSON response, and of a refusal; `public`: it gives nothing of the
+    database, and needs no authentication."""
 
     method: str
     path: str
@@ -29,3 +30,4 @@ class Endpoint:
     always: bool = True
     answer: str = ""
     error: str = "Error"
+    public: bool = False

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from millstream_server import cluster, endpoints, inserts, state, websocket
 from millstream_server.answers import Reading, objects, refused
 from millstream_server.auth.principal import ANONYMOUS
+from millstream_server.console import pages
 from millstream_server.endpoint import Endpoint
 from millstream_server.entrance import Entrance
 from millstream_server.failures import TOO_SLOW, UNACCEPTABLE, RefusedError, unexpected
@@ -33,7 +34,17 @@ _LOG = logging.getLogger("millstream.server")
 
 _ROWS = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
 ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint("GET", "/", state.root, "Leads to /info", gives=()),
+    Endpoint(
+        "GET", "/", pages.root, "The console, or leads to /info", gives=(pages.HTML,), public=True
+    ),
+    Endpoint(
+        "GET",
+        "/console/{file}",
+        pages.asset,
+        "A file of the console",
+        gives=pages.MEDIA_TYPES,
+        public=True,
+    ),
     Endpoint("GET", "/info", state.info, "Which server this is", answer="ServerInfo"),
     Endpoint("GET", "/healthcheck", state.healthcheck, "Whether its parts work", answer="Health"),
     Endpoint(
@@ -215,7 +226,7 @@ async def _answered(endpoint: Endpoint, request: Request, server: Server) -> Res
     """Run the guard, then call the endpoint; an unexpected error becomes a response."""
     guard, path = server.guard, endpoint.path
     try:
-        principal = await guard.authenticate(request.scope)
+        principal = ANONYMOUS if endpoint.public else await guard.authenticate(request.scope)
         request.scope["millstream.principal"] = principal
         if principal is not ANONYMOUS and AUTHENTICATED in request.scope:
             request.scope[AUTHENTICATED]()

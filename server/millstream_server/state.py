@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from millstream.metrics.prometheus import CONTENT_TYPE, OPENMETRICS_CONTENT_TYPE, exposition
 from millstream.model.errors import MillstreamError
@@ -19,11 +19,6 @@ from millstream_server.server import COMPATIBLE_VERSION, Server
 TEXT, OPENMETRICS = "text/plain", "application/openmetrics-text"
 SCRAPED = (TEXT, OPENMETRICS)
 """The media types of metrics."""
-
-
-async def root(request: Request, server: Server) -> Response:
-    """GET /."""
-    return RedirectResponse("/info", 307)
 
 
 async def info(request: Request, server: Server) -> Response:

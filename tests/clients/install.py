@@ -12,6 +12,7 @@ import venv
 from pathlib import Path
 
 from tests.clients.places import (
+    CONSOLE,
     HERE,
     IN_PROCESS,
     INSTALLED,
@@ -22,7 +23,7 @@ from tests.clients.places import (
     python_of,
 )
 
-CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "java", "curl", "chromium")
+CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "java", "curl", "chromium", "axe-core")
 
 
 def main() -> int:
@@ -32,6 +33,8 @@ def main() -> int:
             _install_python(client, version)
     if missing("ksqldb-client") and shutil.which("npm"):
         _install_node()
+    if missing("axe-core") and shutil.which("npm"):
+        _runs(("npm", "ci", "--silent"), CONSOLE)
     if missing("java") and shutil.which("mvn") and shutil.which("javac"):
         _install_java()
     if missing("chromium") and REQUIRED and shutil.which("apt-get") and os.geteuid() == 0:

@@ -16,6 +16,9 @@ PYTHON_CLIENTS = {
     "schemathesis": "4.32.5",
     "jupysql": "0.11.1",
 }
+CONSOLE = HERE.parents[1] / "server" / "console"
+AXE = CONSOLE / "node_modules" / "axe-core" / "axe.min.js"
+"""Checks that everybody can use a page; among what the console is built with."""
 IN_PROCESS = {"jupysql": "ipython==9.18.1"}
 """Those that run in one process with Millstream, which is installed there, and a shell for them."""
 REQUIRED = bool(os.environ.get("MILLSTREAM_REQUIRE_CLIENTS"))
@@ -44,6 +47,8 @@ def browser() -> str | None:
 
 def missing(client: str) -> str:
     """Why a client cannot be used, or ""."""
+    if client == "axe-core":
+        return "" if AXE.exists() else "make clients did not install it"
     if client == "chromium":
         return "" if browser() else "there is no chromium"
     if client == "curl":

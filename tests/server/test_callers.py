@@ -60,6 +60,14 @@ def routes() -> list[tuple[str, str]]:
     return [(method, named(path)) for method, path in made]
 
 
+PUBLIC = {("GET", "/"), ("GET", "/console/{file}")}
+"""The console, which holds nothing: what it asks for is checked."""
+
+
+def test_only_the_console_is_public() -> None:
+    assert {(e.method, e.path) for e in ENDPOINTS if e.public} == PUBLIC
+
+
 def asked(door: Guarded, caller: str, method: str, path: str) -> httpx.Response:
     body = BODIES.get(path, {}) if method in ("POST", "PUT") else None
     return door.clients[caller].request(method, path, json=body)
@@ -70,7 +78,10 @@ def asked(door: Guarded, caller: str, method: str, path: str) -> httpx.Response:
 def test_authentication_of_each_caller(door: Guarded, method: str, path: str, caller: str) -> None:
     answer = asked(door, caller, method, path)
     assert answer.http_version == "HTTP/2"
-    if caller in UNKNOWN:
+    if (method, path) in PUBLIC:
+        assert answer.status_code in (307, 404)
+        assert "raw_orders" not in answer.text
+    elif caller in UNKNOWN:
         # An address that guesses is slowed down for a while.
         assert answer.status_code in (401, 429)
         assert "raw_orders" not in answer.text

@@ -5,25 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 
 import millstream
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Session
+from millstream.remote.http import Credentials
 from millstream_cli.datagen.command import rows_a_second
 from millstream_cli.datagen.generating import RATE, Plan, generate
 from millstream_cli.datagen.presets import PRESETS
-from millstream_cli.options import history_option
+from millstream_cli.options import check_credentials, history_option, password_of, server_options
 from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 from millstream_cli.screen.tables import TableStyle
 from millstream_cli.sessions.local import LocalSession
+from millstream_cli.sessions.remote import RemoteSession
 
 SOURCES = ("orders", "users", "pageviews", "bids")
 QUERIES = """
@@ -49,18 +50,25 @@ Orders, page views and bids come in, and three queries count them. Try:
 
 def demo_command(arguments: Sequence[str]) -> int:
     """Open a shell over a database in which rows arrive; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    reader = _parser()
+    options = reader.parse_args(arguments)
+    if _on_server(options) and options.kafka:
+        reader.error("a server has its records where it has them: --kafka is for a database here")
+    if not _on_server(options) and (options.user or options.token):
+        reader.error("credentials are for a server: give its URL")
+    check_credentials(reader, options)
     errors, out = Output(Console(stderr=True)), Output(Console())
     try:
+        options.password = password_of(options)
         database = _opened(options)
     except MillstreamError as error:
         show_error(error, errors)
         return 1
-    where = "in memory" if options.database == ":memory:" else options.database
-    terminal = Terminal(LocalSession(database, where), out, errors, TableStyle(pager=True))
+    terminal = Terminal(_session(options, database), out, errors, TableStyle(pager=True))
+    another = _another(options, database)
     try:
-        with arriving(database, options.rate) as failures:
-            code = _run(terminal, options.history_file)
+        with arriving(another, options.rate) as failures:
+            code = _run(terminal, options)
         for failure in failures:
             show_error(failure, errors)
         return 1 if failures else code
@@ -68,21 +76,41 @@ def demo_command(arguments: Sequence[str]) -> int:
         terminal.session.close()
 
 
-def _run(terminal: Terminal, history: Path) -> int:
+def _on_server(options: argparse.Namespace) -> bool:
+    return str(options.database).startswith(("http://", "https://"))
+
+
+def _session(
+    options: argparse.Namespace, database: millstream.Database
+) -> LocalSession | RemoteSession:
+    if not _on_server(options):
+        where = "in memory" if options.database == ":memory:" else options.database
+        return LocalSession(database, where)
+    credentials = Credentials(options.user, options.password, options.token)
+    return RemoteSession.connect(options.database, credentials)
+
+
+def _another(
+    options: argparse.Namespace, database: millstream.Database
+) -> Callable[[], millstream.Database]:
+    """Opens the database again, for a thread that inserts."""
+    if _on_server(options):
+        return lambda: _connected(options)
+    return lambda: millstream.Database(database.engine, Session())
+
+
+def _run(terminal: Terminal, options: argparse.Namespace) -> int:
     if not sys.stdin.isatty():
         return 0 if run_parts(terminal, sys.stdin.read()) else 1
     terminal.errors = terminal.out
     terminal.out.line(GREETING)
-    return run_shell(terminal, history)
+    if _on_server(options):
+        terminal.out.line(f"The console is at {options.database.rstrip('/')}/ in a browser.")
+    return run_shell(terminal, options.history_file)
 
 
 def _opened(options: argparse.Namespace) -> millstream.Database:
-    database = millstream.connect(
-        options.database,
-        kafka=options.kafka,
-        service_id="demo",
-        properties={"auto.offset.reset": "earliest"},
-    )
+    database = _connected(options)
     try:
         for name in SOURCES:
             database.execute(PRESETS[name].create(name))
@@ -93,17 +121,31 @@ def _opened(options: argparse.Namespace) -> millstream.Database:
     return database
 
 
+def _connected(options: argparse.Namespace) -> millstream.Database:
+    properties = {"auto.offset.reset": "earliest"}
+    if not _on_server(options):
+        return millstream.connect(
+            options.database, kafka=options.kafka, service_id="demo", properties=properties
+        )
+    user = None if options.password is None else (options.user, options.password)
+    return millstream.connect(
+        options.database, credentials=options.token or user, properties=properties
+    )
+
+
 @contextmanager
-def arriving(database: millstream.Database, rate: float) -> Iterator[list[MillstreamError]]:
-    """Insert rows of all sources within the block, each in a thread, and `rate` a second; the first
-    ones are there when it begins. Yields the errors that end the threads."""
+def arriving(
+    another: Callable[[], millstream.Database], rate: float
+) -> Iterator[list[MillstreamError]]:
+    """Insert rows of all sources within the block, each in a thread over `another` database, and
+    `rate` a second; the first ones are there when it begins. Yields the errors that end the
+    threads."""
     ended, failures = threading.Event(), list[MillstreamError]()
     first = {name: threading.Event() for name in SOURCES}
 
     def insert(name: str) -> None:
-        own = millstream.Database(database.engine, Session())
         try:
-            for _ in generate(own, Plan(PRESETS[name], name, rate), ended):
+            for _ in generate(another(), Plan(PRESETS[name], name, rate), ended):
                 first[name].set()
         except MillstreamError as error:
             failures.append(error)
@@ -130,8 +172,8 @@ def _parser() -> argparse.ArgumentParser:
         " and three persistent queries count them.",
     )
     parser.add_argument(
-        "database", nargs="?", default=":memory:", metavar="FILE",
-        help="keep it in this file (default: in memory)",
+        "database", nargs="?", default=":memory:", metavar="FILE | URL",
+        help="keep it in this file (default: in memory), or on a server, whose console shows it",
     )  # fmt: skip
     parser.add_argument("--kafka", metavar="HOST:PORT", help="keep the records in this cluster")
     parser.add_argument(
@@ -141,5 +183,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="rows a second of each (default: 10)",
     )
+    server_options(parser)
     history_option(parser)
     return parser

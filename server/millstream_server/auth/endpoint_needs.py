@@ -32,6 +32,7 @@ REGISTRY_PATHS = (
 """What these need depends on the subject and the method: `Guard.demand` checks it."""
 NEEDS = {
     "/": _NOTHING,
+    "/console/{file}": _NOTHING,
     "/info": _NOTHING,
     "/healthcheck": _NOTHING,
     "/chc/ready": _NOTHING,

@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 import millstream
+from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
+from millstream.service.execution import open_engine
 from millstream_cli.datagen import demo, generating
 from millstream_cli.datagen.generating import Plan, generate
 from millstream_cli.datagen.presets import PRESETS, Row
 from millstream_cli.main import main
+from tests.served import served
 
 Captured = pytest.CaptureFixture[str]
 
@@ -115,6 +119,9 @@ def test_it_ends_when_it_is_told_to() -> None:
         ("datagen orders http://localhost:1 -t x -u ann", "a token is given and a user as well"),
         ("doctor --server http://localhost:1 -p secret", "a password is given, but no user"),
         ("demo a.db b.db", "unrecognized arguments"),
+        ("demo a.db --user ann", "credentials are for a server"),
+        ("demo http://localhost:1 --kafka localhost:2", "--kafka is for a database here"),
+        ("demo http://localhost:1 --password x", "no user"),
     ],
 )
 def test_what_is_typed_wrongly(line: str, words: str, capsys: Captured, tmp_path: Path) -> None:
@@ -150,13 +157,30 @@ def test_the_demo_counts(monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_
         assert all(not status.error for status in db.engine.statuses())
 
 
+def test_the_demo_counts_on_a_server(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    engine = open_engine(":memory:", EngineSettings(threads=1), now_ms)
+    engine.start()
+    try:
+        with served(engine) as door:
+            monkeypatch.setattr(sys, "stdin", io.StringIO("SHOW QUERIES; SHOW TABLES;"))
+            assert main(["demo", door.url, "--rate", "50"]) == 0
+            shown = capsys.readouterr().out
+            assert "HIGHEST_BIDS" in shown and "VIEWS_BY_REGION" in shown
+            engine.drain()
+            with millstream.connect(door.url) as db:
+                orders = sum(n for (n,) in db.execute("SELECT orders FROM orders_by_city;"))
+            assert orders >= 1
+    finally:
+        engine.close()
+
+
 def test_the_demo_says_why_rows_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     def insert(self: object, target: str, data: object) -> int:
         raise UnavailableError("the disk is full")
 
     with millstream.connect() as db:
         monkeypatch.setattr(millstream.Database, "insert", insert)
-        with demo.arriving(db, 10) as failures:
+        with demo.arriving(lambda: db, 10) as failures:
             pass
     assert [error.message for error in failures] == ["the disk is full"] * len(demo.SOURCES)
 

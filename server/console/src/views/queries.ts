@@ -1,0 +1,149 @@
+/** The persistent queries: how fast and how far they are, and each as a picture. */
+
+import type { Entity } from "../api";
+import { button, grid, h } from "../dom";
+import { figure, figuresOf, total, type Figures } from "../metrics";
+import type { Session } from "../session";
+import type { TopologyNode } from "../topology";
+import { short } from "../values";
+import { problem, Repeated, type View } from "../view";
+import { sample } from "./sample";
+
+/** The figures of now, and those of the last time, for rates. */
+interface Told {
+  now: Figures;
+  before: Figures;
+  seconds: number;
+}
+
+/** The page of queries; `#queries/ID` shows one. */
+export function queries(session: Session): View {
+  const list = h("div");
+  const detail = h("div");
+  const trouble = h("div");
+  let chosen = "";
+  let last: { figures: Figures; at: number } | null = null;
+  const repeated = new Repeated(async (still) => {
+    const [[listed], figures] = await Promise.all([
+      session.server.statements("SHOW QUERIES EXTENDED;"),
+      session.server.metrics().then(figuresOf, () => new Map() as Figures),
+    ]);
+    if (!still()) return;
+    const at = performance.now();
+    const told = { now: figures, before: last?.figures ?? new Map(), seconds: last ? (at - last.at) / 1000 : 0 };
+    last = { figures, at };
+    const found = (listed?.["queryDescriptions"] ?? []) as Entity[];
+    const persistent = found.filter((one) => one["queryType"] !== "PUSH");
+    trouble.replaceChildren();
+    list.replaceChildren(table(persistent, figures, chosen));
+    const one = persistent.find((query) => query["id"] === chosen);
+    if (one !== undefined) await picture(session, one, told, detail, still);
+    else detail.replaceChildren();
+  }, (error) => trouble.replaceChildren(problem(error)));
+  return {
+    element: h("section", { "aria-label": "Queries" }, trouble, list, detail),
+    show: (rest) => {
+      if (rest !== chosen) detail.replaceChildren();
+      chosen = decodeURIComponent(rest);
+      repeated.start();
+    },
+    leave: () => repeated.stop(),
+  };
+}
+
+function table(found: Entity[], figures: Figures, chosen: string): HTMLElement {
+  if (found.length === 0) {
+    return h("p", { class: "hint" }, "No persistent query runs. CREATE TABLE … AS SELECT … begins one.");
+  }
+  const rows = found.map((query) => {
+    const id = query["id"] as string;
+    const labels = { query: id };
+    const problems = total(figures, "millstream_query_problems_total", labels);
+    return [
+      h("a", { href: `#queries/${encodeURIComponent(id)}`, ...(id === chosen ? { "aria-current": "true" } : {}) }, id),
+      h("span", { class: `state ${String(query["state"]).toLowerCase()}` }, query["state"]),
+      short(figure(figures, "millstream_query_records_in_per_second", labels)),
+      short(figure(figures, "millstream_query_records_out_per_second", labels)),
+      short(figure(figures, "millstream_query_lag_records", labels)),
+      problems > 0 ? h("a", { href: "#log", class: "bad" }, String(problems)) : "0",
+      (query["sinks"] as string[]).join(", "),
+    ];
+  });
+  return grid("Queries", ["Query", "State", "Records in/s", "Records out/s", "Lag", "Skipped or late", "Writes"], rows);
+}
+
+/** The detail of one query is built once, and its figures are drawn anew. */
+async function picture(session: Session, query: Entity, told: Told, into: HTMLElement, still: () => boolean): Promise<void> {
+  const id = query["id"] as string;
+  if (into.dataset["query"] !== `${id} ${query["state"]}`) {
+    const [[explained], { drawn, topologyOf }] = await Promise.all([
+      session.server.statements(`EXPLAIN ${id};`),
+      import("../topology"),
+    ]);
+    if (!still()) return;
+    const rows = h("div");
+    const place = h("div", { class: "picture", tabindex: 0, role: "region", "aria-label": "Topology" });
+    into.dataset["query"] = `${id} ${query["state"]}`;
+    into.replaceChildren(
+      h("h2", {}, id),
+      actions(session, query, into),
+      h("pre", { class: "lines", tabindex: 0 }, query["statementText"]),
+      ...errors(query),
+      place,
+      rows,
+    );
+    const topology = topologyOf(explained?.["queryDescription"]?.topology ?? "");
+    into.addEventListener("figures", (event) => {
+      const told = (event as CustomEvent<Told>).detail;
+      if (!place.isConnected) return;
+      const at = place.querySelector(":focus")?.getAttribute("data-name");
+      place.replaceChildren(drawn(topology, (node) => line(id, node, told), (node) => void choose(session, id, node, rows)));
+      if (at) (place.querySelector(`[data-name="${CSS.escape(at)}"]`) as SVGElement | null)?.focus();
+    });
+  }
+  into.dispatchEvent(new CustomEvent("figures", { detail: told }));
+}
+
+/** The figures of a node: those of its topic, or of its sub-topology. */
+function line(id: string, node: TopologyNode, told: Told): string {
+  const figures = told.now;
+  if (node.kind === "topic") {
+    const lags = figures.get("millstream_query_partition_lag_records")?.filter(
+      ({ labels }) => labels["query"] === id && labels["topic"] === node.name);
+    return lags?.length ? `lag ${short(lags.reduce((sum, { value }) => sum + value, 0))}` : "";
+  }
+  const labels = { query: id, sub_topology: String(node.subTopology) };
+  const name = node.kind === "source" ? "millstream_sub_topology_records_in_total" : "millstream_sub_topology_changes_total";
+  const unit = node.kind === "source" ? "records" : "changes of state";
+  if (node.kind === "step" && !/^(Aggregate|Join)/.test(node.text)) return "";
+  const value = figure(figures, name, labels);
+  const before = figure(told.before, name, labels);
+  if (value === undefined || before === undefined || told.seconds <= 0) return `${short(value)} ${unit}`;
+  return `${short(value)} ${unit}, ${short(Math.max(0, value - before) / told.seconds)}/s`;
+}
+
+async function choose(session: Session, id: string, node: TopologyNode, into: HTMLElement): Promise<void> {
+  const isTopic = node.kind === "topic" && !node.name.startsWith("_millstream");
+  into.replaceChildren(h("h3", {}, node.kind === "topic" ? `Topic ${node.name}` : node.name), h("p", {}, node.text));
+  if (isTopic) await sample(session, node.name, into);
+  else if (/^\w+$/.test(node.name) && node.kind === "step") {
+    into.append(h("p", { class: "hint" }, `Part of sub-topology ${node.subTopology} of ${id}.`));
+  }
+}
+
+function errors(query: Entity): HTMLElement[] {
+  return ((query["queryErrors"] ?? []) as Entity[]).map((one) => problem(new Error(`${one["type"]}: ${one["errorMessage"]}`)));
+}
+
+function actions(session: Session, query: Entity, into: HTMLElement): HTMLElement {
+  const id = query["id"] as string;
+  const send = (text: string): void => {
+    session.server.statements(text).catch((error: unknown) => into.prepend(problem(error)));
+  };
+  const paused = query["state"] === "PAUSED";
+  return h("div", { class: "bar" },
+    button(paused ? "Resume" : "Pause", () => send(`${paused ? "RESUME" : "PAUSE"} ${id};`)),
+    button("Terminate", () => {
+      if (confirm(`Terminate ${id}? What it has written stays, but it goes on no more.`)) send(`TERMINATE ${id};`);
+    }, { class: "danger" }));
+}

@@ -1,0 +1,1 @@
+"""The console: the page at `/` and its files. Their sources are in `server/console`."""
