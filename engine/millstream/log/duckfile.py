@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +24,8 @@ from millstream.model.errors import (
 # at an arbitrary commit pauses it at an arbitrary moment.
 _OWN_CHECKPOINTS = {"wal_autocheckpoint": "1TB"}
 _FULL = ("no space left", "file too large", "disk quota", "not enough space")
+_MAKING_S = 60
+"""Longer than a process that lives takes to make a file."""
 _MARKER = "millstream_log_is_open"
 MEMORY = ":memory:"
 STATE = "millstream_state"
@@ -70,7 +74,10 @@ def _create(path: str) -> None:
     """Make a file that does not exist, complete before it has its name: a loss of power while it is
     made would leave a file that does not open. What fails here fails again when it is opened."""
     file = Path(path)
-    if path == MEMORY or file.exists():
+    if path == MEMORY:
+        return
+    _remove_unfinished(file)
+    if file.exists():
         return
     unfinished = Path(f"{path}.{uuid.uuid4().hex}.new")
     with suppress(duckdb.Error, OSError):
@@ -82,6 +89,14 @@ def _create(path: str) -> None:
             file.hardlink_to(unfinished)
         finally:
             unfinished.unlink(missing_ok=True)
+
+
+def _remove_unfinished(file: Path) -> None:
+    """Remove what processes that died have left half made; one that lives takes no minute."""
+    with suppress(OSError):
+        for left in file.parent.glob(f"{glob.escape(file.name)}.{'[0-9a-f]' * 32}.new"):
+            if time.time() - left.stat().st_mtime > _MAKING_S:
+                left.unlink(missing_ok=True)
 
 
 def close_unchanged(connection: duckdb.DuckDBPyConnection) -> None:

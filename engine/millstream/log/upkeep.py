@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import duckdb
 
@@ -18,6 +19,7 @@ CHECKPOINT_BYTES = 64 << 20
 """Size of the write-ahead log at which a checkpoint is taken."""
 _SHORTEST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 86_400.0
+_LOG = logging.getLogger("millstream")
 
 
 class Upkeep:
@@ -48,6 +50,7 @@ class Upkeep:
         self._timer_at = 0
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._told: dict[str, str] = {}
 
     @property
     def due(self) -> bool:
@@ -57,7 +60,7 @@ class Upkeep:
     def run(self) -> bool:
         """See `EmbeddedLog.maintain`."""
         looks = self._retention.due
-        with suppress(MillstreamError, duckdb.Error):
+        with self._later("Old records could not be dropped"):
             self._tidy()
         # What was written since the last look is only known to the next one.
         self._wake_at(self._retention.expires_at if looks else self._retention.due_at)
@@ -97,14 +100,25 @@ class Upkeep:
             return
 
         def run() -> None:
-            # What cannot be done now is done the next time.
-            with suppress(MillstreamError, duckdb.Error):
+            with self._later("A topic could not be compacted"):
                 compaction.run(lambda: not self._closing)
             self._thread = None
 
         if compaction.waiting:
             self._thread = threading.Thread(target=run, name="millstream-compaction", daemon=True)
             self._thread.start()
+
+    @contextmanager
+    def _later(self, failed: str) -> Iterator[None]:
+        """What cannot be done now is done the next time; it is told once until it succeeds."""
+        try:
+            yield
+        except (MillstreamError, duckdb.Error) as error:
+            if not self._closing and self._told.get(failed) != str(error):
+                self._told[failed] = str(error)
+                _LOG.warning("%s, and will be tried again: %s", failed, error)
+        else:
+            self._told.pop(failed, None)
 
     def close(self) -> None:
         """Wait until nothing is compacted any more; not under the log's lock."""

@@ -15,9 +15,12 @@ from millstream_parser.statements import AlterTopic
 
 
 def alter_topic(statement: AlterTopic, registry: QueryRegistry) -> Done:
-    """Change the settings of a topic; all of them or none."""
+    """Change the settings of a topic; all of them or none. RESET goes back to what statements
+    give a new topic here, and else to the log's own default."""
     check_alterable(statement, registry.log, registry.settings)
-    changes: dict[str, str | None] = {**dict(statement.settings), **dict.fromkeys(statement.reset)}
+    given = registry.settings.topic_settings
+    back = {name: given.get(name) for name in statement.reset}
+    changes: dict[str, str | None] = {**dict(statement.settings), **back}
     registry.log.configure_topic(statement.topic, changes)
     return Done(f"Topic {statement.topic} altered")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from millstream.log import compaction, retention
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Fetched, Topic
 from millstream.model.batch import raw_batch
+from millstream.model.errors import UnavailableError
 
 HOUR = 3_600_000
 ALL = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "10"}
@@ -367,6 +368,43 @@ def test_it_is_done_in_the_background_and_ends_with_the_log(tmp_path: Path) -> N
     assert number > 2
     log.close()
     assert "millstream-compaction" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_cannot_be_compacted_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    clock, failing = Clock(), [True]
+    real = compaction.Compaction.run
+
+    def run(self: compaction.Compaction, goes_on: Callable[[], bool]) -> None:
+        if failing[0]:
+            raise UnavailableError("the disk is full")
+        real(self, goes_on)
+
+    monkeypatch.setattr(compaction.Compaction, "run", run)
+    log = EmbeddedLog.open(tmp_path / "a.db", clock=clock, tail_bytes=0)
+    log.create_topic(Topic("t", 1, config=ALL))
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            clock.now += retention.CHECK_MS
+            log.send([Appended("t", 0, raw_batch([(b"k", b"v", clock.now)]), 1)])
+            thread = log._upkeep._thread
+            if thread is not None:
+                thread.join()
+
+    def told() -> list[str]:
+        return [one.message for one in caplog.records if "compacted" in one.message]
+
+    write(6)
+    [message] = told()
+    assert "the disk is full" in message and "tried again" in message
+    failing[0] = False
+    write(3)
+    failing[0] = True
+    write(6)
+    assert len(told()) == 2
+    log.close()
 
 
 VERSION_2 = """

@@ -13,6 +13,7 @@ from millstream.log import policy
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.settings import EngineSettings
 from millstream.query.results import Done, Rows
 from millstream_parser.printer import print_statement
 from millstream_parser.script import parse
@@ -52,6 +53,17 @@ def test_settings_are_changed_and_taken_back(db: Database) -> None:
     assert settings(db) == before | {"retention.ms": "86400000"}
     db.execute("ALTER TOPIC visits SET ('retention.ms' = -1);")
     assert settings(db) == before | {"retention.ms": "-1"}
+
+
+def test_reset_goes_back_to_what_statements_give_new_topics() -> None:
+    given = {"retention.ms": "5000", "segment.ms": "700"}
+    with millstream.connect(settings=EngineSettings(topic_settings=given)) as db:
+        db.execute(CREATE)
+        before = settings(db)
+        assert before.items() >= given.items()
+        db.execute("ALTER TOPIC visits SET ('retention.ms' = 1, 'retention.bytes' = 2);")
+        db.execute("ALTER TOPIC visits RESET ('retention.ms', 'retention.bytes', 'segment.ms');")
+        assert settings(db) == before
 
 
 def test_they_outlive_the_process(tmp_path: Any) -> None:
