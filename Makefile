@@ -20,6 +20,8 @@ SCHEMAS ?= 5000
 ROWS ?= 100000
 READS ?= 10000
 BENCH_VENV := .venv-bench
+PACKAGES_VENV := .venv-packages
+DIST ?= dist
 EVENTS ?= 2000000
 RECORDS ?= 2000000
 KEYS ?= 1000000
@@ -33,7 +35,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs console clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash endurance durability crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs console wheels check-wheels clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash endurance durability crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -76,6 +78,19 @@ docs: $(STAMP)  ## Rewrite the pages that are made from the source: functions, m
 
 console: $(STAMP)  ## Build the console of the server from server/console (needs npm)
 	@$(BIN)/python -m tests.console.build
+
+$(PACKAGES_VENV)/.installed: packaging/requirements.txt
+	@test -d $(PACKAGES_VENV) || $(PYTHON) -m venv $(PACKAGES_VENV)
+	@$(PACKAGES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r packaging/requirements.txt
+	@touch $@
+
+wheels: $(PACKAGES_VENV)/.installed  ## Build sdist and wheels, with their bill of materials and licences, and check the Dockerfile: DIST=dir
+	@$(PACKAGES_VENV)/bin/hadolint packaging/Dockerfile
+	@$(PACKAGES_VENV)/bin/python -m tests.packages.wheels --dist $(DIST)
+	@$(PACKAGES_VENV)/bin/python -m tests.packages.bill --dist $(DIST)
+
+check-wheels: $(STAMP)  ## Install what `make wheels` built on each Python there is, and use it: DIST=dir
+	@$(BIN)/python -m tests.packages.check --dist $(DIST)
 
 conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIER=n] [REPORT=file.json]
 	@$(BIN)/python -m tests.conformance.run --cases '$(CASES)' --batch '$(BATCH)' \
