@@ -21,6 +21,7 @@ ROWS ?= 100000
 READS ?= 10000
 BENCH_VENV := .venv-bench
 PACKAGES_VENV := .venv-packages
+SITE_VENV := .venv-site
 DIST ?= dist
 EVENTS ?= 2000000
 RECORDS ?= 2000000
@@ -35,7 +36,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs console wheels check-wheels clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash endurance durability crash-spark decimals differential refusals spark bench-spark
+.PHONY: help setup demo test check golden docs console wheels check-wheels site clients conformance recovery kafka bench bench-formats bench-instance bench-state profile bench-kafka bench-avro bench-server isolation takeover trouble fuzz-http interchange fuzz-formats sim snapshots crash endurance durability crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -91,6 +92,14 @@ wheels: $(PACKAGES_VENV)/.installed  ## Build sdist and wheels, with their bill 
 
 check-wheels: $(STAMP)  ## Install what `make wheels` built on each Python there is, and use it: DIST=dir
 	@$(BIN)/python -m tests.packages.check --dist $(DIST)
+
+$(SITE_VENV)/.installed: packaging/site-requirements.txt $(BUILT_FROM)
+	@test -d $(SITE_VENV) || $(PYTHON) -m venv $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r packaging/site-requirements.txt -e .
+	@touch $@
+
+site: $(SITE_VENV)/.installed  ## The documentation as pages in site/
+	@PYTHONPATH=. $(SITE_VENV)/bin/mkdocs --quiet build
 
 conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIER=n] [REPORT=file.json]
 	@$(BIN)/python -m tests.conformance.run --cases '$(CASES)' --batch '$(BATCH)' \

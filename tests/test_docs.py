@@ -8,6 +8,7 @@ import inspect
 import io
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import millstream
-from millstream import History, Rows
+from millstream import History, Rows, Stream
 from millstream.processors.store_kinds import (
     Lists,
     Sessions,
@@ -24,8 +25,11 @@ from millstream.processors.store_kinds import (
     Windows,
 )
 from millstream.processors.stores import Store
+from millstream.scripts.text import split_text
 from millstream_cli.main import main
+from millstream_grammar.grammar import statement_names
 from tests.docs import DOCS, FILES
+from tests.docs_sql import examples, sections
 
 ROOT = DOCS.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -232,3 +236,86 @@ def test_what_processors_are_given_is_documented() -> None:
         for name, _ in inspect.getmembers(kind):
             if not name.startswith("_") and name not in OF_THE_EXECUTOR:
                 assert re.search(rf"\b{name}\b", page), f"{kind.__name__}.{name}"
+
+
+def test_every_code_of_an_error_is_explained() -> None:
+    code = re.compile(r'"(E-[A-Z][A-Z0-9-]+)"')
+    raised = {
+        found
+        for folder in ("engine", "parser", "server", "cli")
+        for path in (ROOT / folder).rglob("*.py")
+        for found in code.findall(path.read_text(encoding="utf-8"))
+    }
+    told = set(re.findall(r"`(E-[A-Z0-9-]+)`", (DOCS / "errors.md").read_text(encoding="utf-8")))
+    assert told == raised
+
+
+def test_every_statement_is_described_and_the_examples_run(folder: Path) -> None:
+    assert set(sections()) == set(statement_names())
+    with millstream.connect("shop.db") as db:
+        db.execute(blocks("sql")[0])
+        db.execute("INSERT INTO orders VALUES ('ann', 5);")
+        db.wait()
+        for example in examples():
+            if example.startswith("PRINT"):
+                db.wait()
+            for result in db.each(example):
+                if isinstance(result, Stream):
+                    db.execute("INSERT INTO orders VALUES ('ann', 50);")
+                    assert list(result), "it has a LIMIT"
+
+
+TUTORIALS = sorted([DOCS / "index.md", *(DOCS / "tutorials").glob("*.md")])
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_every_block_of_a_tutorial_runs(page: Path, folder: Path) -> None:
+    """Those of SQL and Python, in the order of the page and over one database; in the end, no
+    query has failed. What a tutorial does on Kafka is done here over a file."""
+    found = re.findall(r"```(sql|python|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found
+    names: dict[str, Any] = {"__name__": "tutorial"}
+    for language, text in found:
+        if language == "sql":
+            _run_statements(names, text)
+        elif language == "python":
+            _closed(names)
+            exec(compile(text, str(page), "exec"), names)
+        else:
+            _check_commands(text)
+    _closed(names)
+
+
+def _run_statements(names: dict[str, Any], text: str) -> None:
+    db = names.setdefault("_database", None) or millstream.connect("shop.db")
+    names["_database"] = db
+    db.wait()
+    for statement in split_text(text):
+        db.wait()
+        result = db.execute(statement)
+        if isinstance(result, Stream):
+            assert "LIMIT" in statement, f"it would never end: {statement}"
+            assert list(result)
+        elif isinstance(result, Rows | History):
+            assert list(result), f"it shows nothing: {statement}"
+    db.wait()
+    assert not [status for status in db.engine.statuses() if status.error]
+
+
+def _closed(names: dict[str, Any]) -> None:
+    db = names.pop("_database", None)
+    if db is not None:
+        db.close()
+
+
+def _check_commands(text: str) -> None:
+    """Its options are options of the command."""
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["millstream"]:
+            commands = [word for word in words[1:3] if word in ("demo", "server", "start", "test")]
+            shown = io.StringIO()
+            with contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
+                main([*commands, "--help"])
+            for option in (word for word in words if word.startswith("--")):
+                assert option in shown.getvalue(), line

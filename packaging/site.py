@@ -1,0 +1,65 @@
+"""What the site adds to the pages of docs: railroad diagrams. Links to other files become text."""
+
+from __future__ import annotations
+
+import io
+import re
+from html import escape
+from typing import Any
+
+import railroad as rail
+
+from millstream_grammar.grammar import (
+    Choice,
+    Keyword,
+    Lexical,
+    Node,
+    Optional,
+    Repeat,
+    Rule,
+    Sequence,
+    Symbol,
+    productions,
+)
+
+_EBNF = re.compile(r"```ebnf\n([a-z_]+) ::=.*?```", re.DOTALL)
+_LINE_MAX = 7
+"""Items of a sequence that are drawn side by side."""
+
+
+def on_page_markdown(markdown: str, **given: Any) -> str:
+    """Draw each rule above its text."""
+    return _EBNF.sub(lambda found: f"{_diagram(found[1])}\n\n{found[0]}", markdown)
+
+
+def on_page_content(html: str, **given: Any) -> str:
+    """Links to what is not a page lead nowhere on the site, so they become text."""
+    return re.sub(r'<a href="(?:\.\./)+(?!docs)[^"]*\.(?:py|md|sql)">(.*?)</a>', r"\1", html)
+
+
+def _diagram(rule: str) -> str:
+    drawn = io.StringIO()
+    rail.Diagram(_shape(productions()[rule].body)).writeStandalone(drawn.write)
+    svg = drawn.getvalue()
+    return f'<figure class="rail" aria-label="{escape(rule)}">{svg.replace(chr(10), "")}</figure>'
+
+
+def _shape(node: Node) -> Any:
+    match node:
+        case Keyword(text) | Symbol(text):
+            return rail.Terminal(text)
+        case Lexical(kind):
+            return rail.NonTerminal(f"<{kind}>")
+        case Rule(name):
+            return rail.NonTerminal(name)
+        case Optional(item):
+            return rail.Optional(_shape(item))
+        case Repeat(item, least):
+            return (rail.OneOrMore if least else rail.ZeroOrMore)(_shape(item))
+        case Choice(items):
+            return rail.Choice(0, *map(_shape, items))
+        case Sequence(items) if len(items) > _LINE_MAX:
+            lines = [items[at : at + _LINE_MAX] for at in range(0, len(items), _LINE_MAX)]
+            return rail.Stack(*(rail.Sequence(*map(_shape, line)) for line in lines))
+        case Sequence(items):
+            return rail.Sequence(*map(_shape, items))
