@@ -32,6 +32,12 @@ class Broken:
         if self.life == 2:
             Broken.again.set()
 
+    def unsubscribe(self) -> None:
+        """Nothing was assigned."""
+
+    def assignment(self) -> list[object]:
+        return []
+
     def poll(self, seconds: float) -> None:
         if self.life == 1:
             raise SystemError("exception <class 'str'> is not a BaseException subclass")

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings
 from millstream.log.kafka.groups import Groups
+from millstream.log.kafka.leaving import leave
 from millstream.model.errors import UnavailableError
 
 
@@ -37,7 +38,7 @@ def take_over(groups: Groups, group: str, config: Settings, leases: str) -> None
         while not assigned and time.monotonic() < deadline:
             consumer.poll(0.05)
     finally:
-        consumer.close()
+        leave(consumer)
     if not assigned:
         logging.getLogger("millstream").warning(
             "the brokers may delete the positions of '%s': it could not be made a group of the"

@@ -41,6 +41,7 @@ from millstream.log.fenced_rounds import RefusedCredentialError
 from millstream.log.kafka.assignment_topic import AssignmentTopic
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
 from millstream.log.kafka.credentials import cause_of, member_of
+from millstream.log.kafka.leaving import NAME, leave
 from millstream.log.kafka.name_dispute import NameDispute
 from millstream.log.kafka.transactions import MemberCredential
 from millstream.log.log import Assignment, Outcome, Result
@@ -241,7 +242,7 @@ class InstanceMember:
                     self._fail(error.args[0])
                 finally:
                     self._lose()
-                    consumer.close()
+                    leave(consumer, keeps_seat=self._closing and NAME in self._config)
             except KafkaException as error:
                 self._fail(error.args[0])
             except StatementError as error:
