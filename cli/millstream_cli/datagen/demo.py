@@ -13,7 +13,6 @@ from rich.console import Console
 import millstream
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Session
-from millstream.remote.http import Credentials
 from millstream_cli.datagen.command import rows_a_second
 from millstream_cli.datagen.generating import RATE, Plan, generate
 from millstream_cli.datagen.presets import PRESETS
@@ -24,7 +23,7 @@ from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 from millstream_cli.screen.tables import TableStyle
 from millstream_cli.sessions.local import LocalSession
-from millstream_cli.sessions.remote import RemoteSession
+from millstream_cli.sessions.results import Session as ShellSession
 
 SOURCES = ("orders", "users", "pageviews", "bids")
 QUERIES = """
@@ -80,12 +79,14 @@ def _on_server(options: argparse.Namespace) -> bool:
     return str(options.database).startswith(("http://", "https://"))
 
 
-def _session(
-    options: argparse.Namespace, database: millstream.Database
-) -> LocalSession | RemoteSession:
+def _session(options: argparse.Namespace, database: millstream.Database) -> ShellSession:
     if not _on_server(options):
         where = "in memory" if options.database == ":memory:" else options.database
         return LocalSession(database, where)
+    # The HTTP client takes long to import.
+    from millstream.remote.http import Credentials
+    from millstream_cli.sessions.remote import RemoteSession
+
     credentials = Credentials(options.user, options.password, options.token)
     return RemoteSession.connect(options.database, credentials)
 

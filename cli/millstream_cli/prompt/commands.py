@@ -62,6 +62,8 @@ Type SQL, ended by a semicolon, over as many lines as you like; \\G in place of 
 shows each value on a line of its own; a backslash at the end of a line continues the line. These
 are commands of the shell, in any case:"""
 _KEYS = """\
+\\copy (<query>) to '<file>' and \\copy <stream> from '<file>' use files of this machine, also over
+a server: CSV, JSON lines, Parquet or Arrow by their suffix; stdout and stdin, too.
 Keys: Tab completes, Ctrl-R searches what was typed, Alt-Enter begins a line anywhere.
 Ctrl-C ends a running query, Ctrl-D leaves. While a table changes: t shows its rows below each
 other or in place, q ends."""

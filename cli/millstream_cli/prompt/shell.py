@@ -11,6 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from millstream.model.errors import MillstreamError
 from millstream_cli.options import VERSION
 from millstream_cli.prompt.commands import find_command, run_command
+from millstream_cli.prompt.copying import find_copy, run_copy
 from millstream_cli.prompt.editing import prompt_session
 from millstream_cli.prompt.entry import parts
 from millstream_cli.prompt.terminal import Terminal
@@ -80,15 +81,31 @@ def run_parts(terminal: Terminal, text: str) -> bool:
     """Run the statements and commands of a text, up to the first that fails; returns whether none
     failed. A backslash at the end of a line continues it."""
     text = without_continuations(text)
-    whole = [text] if find_command(text) is not None else parts(text)
-    for part in whole:
+    is_command = find_command(text) is not None or text.lstrip().startswith("\\copy")
+    for part in [text] if is_command else parts(text):
         match find_command(part):
-            case None:
-                done = terminal.execute(part)
             case command, arguments:
                 done = run_command(terminal, command, arguments)
+            case None:
+                copied = _copied(terminal, part)
+                done = terminal.execute(part) if copied is None else copied
         if not done:
             return False
         if terminal.leaving:
             break
+    return True
+
+
+def _copied(terminal: Terminal, text: str) -> bool | None:
+    """Copy to or from a file; None if the text asks for something else."""
+    try:
+        copy = find_copy(text)
+        if copy is None:
+            return None
+        told = run_copy(copy, terminal.session)
+    except MillstreamError as error:
+        show_error(error, terminal.errors)
+        return False
+    if told:
+        terminal.out.line(told)
     return True

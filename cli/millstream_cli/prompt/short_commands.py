@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from millstream.model.errors import StatementError
 from millstream_cli.prompt.command import Command, choice
@@ -68,6 +73,32 @@ def _watch(terminal: Terminal, arguments: list[str]) -> None:
         terminal.out.line("No longer watching.")
 
 
+def _timing(terminal: Terminal, arguments: list[str]) -> None:
+    on = choice("value", arguments[0], ("ON", "OFF")) == "ON" if arguments else not terminal.timing
+    terminal.timing = on
+    terminal.out.line(f"Timing is {'on' if on else 'off'}.")
+
+
+def _edit(terminal: Terminal, _arguments: list[str]) -> None:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "statements.sql"
+        file.write_text(terminal.last, encoding="utf-8")
+        try:
+            status = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
+        except OSError as error:
+            raise StatementError(
+                f"The editor '{editor}' cannot be started: {error.strerror}.",
+                hint="Set EDITOR in the environment.",
+            ) from error
+        text = file.read_text(encoding="utf-8")
+    if status:
+        raise StatementError(f"The editor ended with {status}; nothing was executed.")
+    if text.strip():
+        terminal.out.line(text.rstrip())
+        terminal.execute(text)
+
+
 SHORT = (
     Command("\\d", "[<name>]", "a stream or table, or all of them", 0, 1,
             _sql("SHOW STREAMS; SHOW TABLES;", "DESCRIBE {};")),
@@ -82,6 +113,8 @@ SHORT = (
     Command("\\dT", "", "SHOW TYPES", 0, 0, _sql("SHOW TYPES;")),
     Command("\\set", "[<name> <value>]", "DEFINE a variable, or SHOW VARIABLES", 0, 2, _set),
     Command("\\x", "", "each value on a line of its own, or no longer", 0, 0, _expanded),
+    Command("\\timing", "[ON|OFF]", "tell how long each statement took", 0, 1, _timing),
+    Command("\\e", "", "edit the last statements in $EDITOR, and run them", 0, 0, _edit),
     Command("\\watch", "[<seconds>]", "repeat the last statement until Ctrl-C", 0, 1, _watch),
     Command(".tables", "", "all streams and tables", 0, 0, _sql("SHOW STREAMS; SHOW TABLES;")),
     Command(".mode", "<mode>", f"one of {', '.join(_MODES).lower()}", 1, 1, _mode),

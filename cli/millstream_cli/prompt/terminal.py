@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -32,6 +33,8 @@ class Terminal:
     """Opens a session with another server."""
     vi: bool = False
     leaving: bool = False
+    timing: bool = False
+    """Whether the duration of each text of statements is printed."""
     last: str = ""
     """The statements that ran last."""
 
@@ -40,6 +43,7 @@ class Terminal:
         succeeded. A text that ends in `\\G` is shown vertically."""
         self.last = text
         look = replace(self.look, form="VERTICAL") if _VERTICAL.search(text) else self.look
+        started = time.monotonic()
         try:
             with Bars(self.out) as bars:
                 for result in self.session.run(_VERTICAL.sub(";", text), bars.done):
@@ -50,6 +54,9 @@ class Terminal:
             return False
         except KeyboardInterrupt:
             self.out.line("Query terminated")
+        finally:
+            if self.timing:
+                self.out.line(f"Time: {1000 * (time.monotonic() - started):.1f} ms")
         return True
 
     def echo(self, text: str) -> None:

@@ -98,6 +98,8 @@ def _live(live: Live, out: Output, look: TableStyle) -> None:
     quiet = look.form in ("JSON", "CSV") or (not live.columns and not followed.interrupted)
     if followed.ended and not quiet:
         out.line(followed.ended)
+    if not followed.count and live.hint and not quiet:
+        out.line(live.hint, "cyan")
     if out.screen.is_terminal:
         out.line(followed.summary(), "dim")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, function_names
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.sessions.results import (
+    FROM_NOW_ON,
     Live,
     Message,
     Outcome,
@@ -58,9 +60,15 @@ class LocalSession:
                 pressed = interrupt.wanted
             if result is None:
                 return
-            yield outcome(result, progress)
+            yield self._hinted(outcome(result, progress))
             if pressed:
                 raise KeyboardInterrupt
+
+    def _hinted(self, result: Outcome) -> Outcome:
+        latest = self.database.session.property("auto.offset.reset") != "earliest"
+        if isinstance(result, Live) and result.columns and latest:
+            return replace(result, hint=FROM_NOW_ON)
+        return result
 
     def define(self, name: str, value: str) -> None:
         """Set a variable."""

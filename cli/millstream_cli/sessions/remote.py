@@ -11,8 +11,11 @@ from urllib.parse import quote
 
 from millstream.history.progress import StageProgress
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.query.session import Session
+from millstream.remote.database import RemoteDatabase
 from millstream.remote.http import LINES, Credentials, RefusedError, Reply, Wire
 from millstream.scripts.text import read_script, split_text, substituted
+from millstream.service.database import Database
 from millstream_cli.sessions import frames
 from millstream_cli.sessions.config import Config
 from millstream_cli.sessions.entities import outcomes, type_text
@@ -20,6 +23,7 @@ from millstream_cli.sessions.filling import asked, fills
 from millstream_cli.sessions.keyed import key_positions
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names
 from millstream_cli.sessions.results import (
+    FROM_NOW_ON,
     TABLE_ROWS_MAX,
     Live,
     Message,
@@ -42,6 +46,7 @@ class RemoteSession:
 
     def __init__(self, wire: Wire, settings: Settings) -> None:
         self.where = wire.url
+        self.database: Database = RemoteDatabase(wire, Session(settings.properties))
         self.wire = wire
         self.settings = settings
         self.pipelining = False
@@ -165,7 +170,9 @@ class RemoteSession:
 
         key = key_positions(statement, columns, self._names)
         limited = "LIMIT" in _words(statement)
-        return Live(columns, _one_by_one(frames.rows(objects)), close, key, limited)
+        known = self.settings.properties.get("auto.offset.reset")
+        hint = FROM_NOW_ON if known == "latest" else ""
+        return Live(columns, _one_by_one(frames.rows(objects)), close, key, limited, hint)
 
     def _stages(self, query: str) -> list[StageProgress]:
         told = self.wire.get(f"/history/{quote(query, safe='')}")

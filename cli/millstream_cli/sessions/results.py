@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from millstream.service.database import Database
 from millstream_cli.sessions.names import Names
 
 Row = tuple[Any, ...]
@@ -32,6 +33,9 @@ class ResultTable:
     entity: Any = None
 
 
+FROM_NOW_ON = (
+    "Only records from now on were read: SET 'auto.offset.reset' = 'earliest'; for earlier ones."
+)
 TABLE_ROWS_MAX = 10_000
 """A result with more rows is shown as it arrives, without waiting for the last row."""
 
@@ -48,6 +52,8 @@ class Live:
     key: tuple[int, ...] = ()
     limited: bool = False
     """Whether it ends by itself."""
+    hint: str = ""
+    """What to say if it is ended without a row."""
 
 
 Outcome = Message | ResultTable | Live
@@ -94,6 +100,8 @@ class Session(Protocol):
 
     where: str
     """The file, the cluster or the URL."""
+    database: Database
+    """The same database, for data in and out."""
     pipelining: bool
     """Whether a statement is sent without waiting for the effect of the one before."""
 

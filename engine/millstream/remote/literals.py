@@ -22,6 +22,12 @@ def literal(value: Any, kind: TypeOf) -> str:
             return literal_text(base64.b64encode(value).decode())
         case Mapping():
             return _mapping(value, kind)
+        case Sequence() if kind.get("type") == "MAP" and not isinstance(value, str):
+            # Arrow's maps are pairs of keys and values.
+            try:
+                return _mapping(dict(value), kind)
+            except (TypeError, ValueError):
+                raise StatementError("A MAP is a mapping, or pairs of keys and values") from None
         case Sequence() if not isinstance(value, str):
             member = kind.get("memberSchema") or {}
             return f"ARRAY[{', '.join(literal(one, member) for one in value)}]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -19,7 +20,9 @@ from millstream_cli.prompt.entry import complete
 from millstream_cli.prompt.shell import process
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
+from millstream_cli.screen.show import show
 from millstream_cli.sessions.local import LocalSession
+from millstream_cli.sessions.results import Live
 
 LONG = "x" * 60
 FILL = (
@@ -240,6 +243,48 @@ def test_a_statement_that_fails_is_not_repeated(
     once = typed(terminal, "SELECT v FROM nothing;")
     assert "NOTHING" in once
     assert typed(terminal, "\\watch") == once
+
+
+def test_timing_is_told_when_asked_for(terminal: Terminal) -> None:
+    assert "Time:" not in typed(terminal, "SHOW TABLES;")
+    assert typed(terminal, "\\timing") == "Timing is on.\n"
+    assert re.search(r"Time: \d+\.\d ms\n$", typed(terminal, "SHOW TABLES;"))
+    assert "Time:" in typed(terminal, "SELECT nothing FROM s;"), "of a statement that fails, too"
+    typed(terminal, "\\timing off")
+    assert "Time:" not in typed(terminal, "SHOW TABLES;")
+    assert "Invalid value" in typed(terminal, "\\timing maybe")
+
+
+def test_statements_are_edited_and_run(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor = tmp_path / "my editor"
+    editor.write_text('#!/bin/sh\nsed -i s/TABLES/TYPES/ "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", f"'{editor}'")
+    monkeypatch.delenv("VISUAL", raising=False)
+    typed(terminal, "SHOW TABLES;")
+    assert typed(terminal, "\\e").startswith("SHOW TYPES;\n")
+    assert terminal.last.strip() == "SHOW TYPES;"
+    monkeypatch.setenv("EDITOR", "false")
+    assert "nothing was executed" in typed(terminal, "\\e")
+    monkeypatch.setenv("EDITOR", "/nowhere/vi")
+    assert "cannot be started" in typed(terminal, "\\e")
+
+
+def test_a_query_without_rows_tells_where_it_began(terminal: Terminal) -> None:
+    def empty(text: str) -> str:
+        live = next(terminal.session.run(text))
+        assert isinstance(live, Live)
+        screen = Output(Console(file=io.StringIO(), width=200))
+        show(replace(live, batches=iter(())), screen, terminal.look)
+        live.close()
+        return shown(replace(terminal, out=screen))
+
+    typed(terminal, FILL)
+    assert "records from now on" not in empty("SELECT v FROM s EMIT CHANGES;")
+    typed(terminal, "SET 'auto.offset.reset' = 'latest';")
+    assert "records from now on" in empty("SELECT v FROM s EMIT CHANGES;")
 
 
 def test_every_name_is_a_command(terminal: Terminal) -> None:
