@@ -313,7 +313,11 @@ def _check_commands(text: str) -> None:
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["millstream"]:
-            commands = [word for word in words[1:3] if word in ("demo", "server", "start", "test")]
+            commands = [
+                word
+                for word in words[1:3]
+                if word in ("demo", "server", "start", "test", "migrations")
+            ]
             shown = io.StringIO()
             with contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
                 main([*commands, "--help"])

@@ -24,6 +24,7 @@ from millstream_cli import storage
 from millstream_cli.datagen.command import datagen_command
 from millstream_cli.datagen.demo import demo_command
 from millstream_cli.doctor.command import doctor_command
+from millstream_cli.migrations.command import migrations_command
 from millstream_cli.options import check_credentials, parser, password_of, registry_settings
 from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell
@@ -44,6 +45,7 @@ _COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "doctor": doctor_command,
     "datagen": datagen_command,
     "demo": demo_command,
+    "migrations": migrations_command,
 }
 
 

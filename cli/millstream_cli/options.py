@@ -20,6 +20,7 @@ other commands, each with a --help of its own:
   millstream datagen         made-up orders, users, page views, clicks, ratings and bids
   millstream server start    the HTTP server that ksqlDB's clients can use
   millstream server user     a line for the file of its users
+  millstream migrations      changes of streams, tables and queries as numbered files
   millstream test            files of SQL with the expected rows below each query
   millstream pipeline        persistent queries as jobs on Spark
   millstream backup          back up a database that no process has open

@@ -1,0 +1,1 @@
+"""`millstream migrations`: changes of streams, tables and queries as numbered files."""
