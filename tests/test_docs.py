@@ -265,6 +265,7 @@ def test_every_statement_is_described_and_the_examples_run(folder: Path) -> None
                     assert list(result), "it has a LIMIT"
 
 
+COMMANDS = ("demo", "server", "start", "test", "migrations", "apply")
 TUTORIALS = sorted([DOCS / "index.md", *(DOCS / "tutorials").glob("*.md")])
 
 
@@ -313,11 +314,7 @@ def _check_commands(text: str) -> None:
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["millstream"]:
-            commands = [
-                word
-                for word in words[1:3]
-                if word in ("demo", "server", "start", "test", "migrations")
-            ]
+            commands = [word for word in words[1:3] if word in COMMANDS]
             shown = io.StringIO()
             with contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
                 main([*commands, "--help"])
