@@ -23,6 +23,7 @@ export function queries(session: Session): View {
   const trouble = h("div");
   let chosen = "";
   let last: { figures: Figures; at: number } | null = null;
+  let shown: Detail | null = null;
   const repeated = new Repeated(async (still) => {
     const [[listed], figures] = await Promise.all([
       session.server.statements("SHOW QUERIES EXTENDED;"),
@@ -37,8 +38,15 @@ export function queries(session: Session): View {
     trouble.replaceChildren();
     list.replaceChildren(table(persistent, figures, chosen));
     const one = persistent.find((query) => query["id"] === chosen);
-    if (one !== undefined) await picture(session, one, told, detail, still);
-    else detail.replaceChildren();
+    const name = one === undefined ? "" : `${one["id"]} ${one["state"]}`;
+    if (one === undefined) detail.replaceChildren();
+    else if (shown?.name !== name || !shown.place.isConnected) {
+      const made = await described(session, one, name);
+      if (!still()) return;
+      detail.replaceChildren(...made.parts);
+      shown = made;
+    }
+    if (one !== undefined) shown?.draw(told);
   }, (error) => trouble.replaceChildren(problem(error)));
   return {
     element: h("section", { "aria-label": "Queries" }, trouble, list, detail),
@@ -72,36 +80,37 @@ function table(found: Entity[], figures: Figures, chosen: string): HTMLElement {
   return grid("Queries", ["Query", "State", "Records in/s", "Records out/s", "Lag", "Skipped or late", "Writes"], rows);
 }
 
-/** The detail of one query is built once, and its figures are drawn anew. */
-async function picture(session: Session, query: Entity, told: Told, into: HTMLElement, still: () => boolean): Promise<void> {
+/** What is shown of one query: built once for each state of it, while its figures are drawn anew. */
+interface Detail {
+  name: string;
+  parts: HTMLElement[];
+  place: HTMLElement;
+  draw: (told: Told) => void;
+}
+
+async function described(session: Session, query: Entity, name: string): Promise<Detail> {
   const id = query["id"] as string;
-  if (into.dataset["query"] !== `${id} ${query["state"]}`) {
-    const [[explained], { drawn, topologyOf }] = await Promise.all([
-      session.server.statements(`EXPLAIN ${id};`),
-      import("../topology"),
-    ]);
-    if (!still()) return;
-    const rows = h("div");
-    const place = h("div", { class: "picture", tabindex: 0, role: "region", "aria-label": "Topology" });
-    into.dataset["query"] = `${id} ${query["state"]}`;
-    into.replaceChildren(
-      h("h2", {}, id),
-      actions(session, query, into),
-      h("pre", { class: "lines", tabindex: 0 }, query["statementText"]),
-      ...errors(query),
-      place,
-      rows,
-    );
-    const topology = topologyOf(explained?.["queryDescription"]?.topology ?? "");
-    into.addEventListener("figures", (event) => {
-      const told = (event as CustomEvent<Told>).detail;
-      if (!place.isConnected) return;
-      const at = place.querySelector(":focus")?.getAttribute("data-name");
-      place.replaceChildren(drawn(topology, (node) => line(id, node, told), (node) => void choose(session, id, node, rows)));
-      if (at) (place.querySelector(`[data-name="${CSS.escape(at)}"]`) as SVGElement | null)?.focus();
-    });
-  }
-  into.dispatchEvent(new CustomEvent("figures", { detail: told }));
+  const [[explained], { drawn, topologyOf }] = await Promise.all([
+    session.server.statements(`EXPLAIN ${id};`),
+    import("../topology"),
+  ]);
+  const topology = topologyOf(explained?.["queryDescription"]?.topology ?? "");
+  const rows = h("div");
+  const place = h("div", { class: "picture", tabindex: 0, role: "region", "aria-label": "Topology" });
+  const draw = (told: Told): void => {
+    const focused = place.querySelector(":focus")?.getAttribute("data-name");
+    place.replaceChildren(drawn(topology, (node) => line(id, node, told), (node) => void choose(session, id, node, rows)));
+    if (focused) place.querySelector<SVGElement>(`[data-name="${CSS.escape(focused)}"]`)?.focus();
+  };
+  const parts = [
+    h("h2", {}, id),
+    actions(session, query, rows),
+    h("pre", { class: "lines", tabindex: 0 }, query["statementText"]),
+    ...errors(query),
+    place,
+    rows,
+  ];
+  return { name, parts, place, draw };
 }
 
 /** The figures of a node: those of its topic, or of its sub-topology. */
