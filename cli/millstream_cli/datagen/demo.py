@@ -42,7 +42,7 @@ Orders, page views and bids come in, and three queries count them. Try:
 
   SELECT * FROM orders_by_city EMIT CHANGES;                       -- until Ctrl-C
   SELECT * FROM highest_bids ORDER BY bids DESC LIMIT 5;           -- as of now
-  SELECT region, views FROM views_by_region EMIT CHANGES;          -- each ten seconds anew
+  SELECT * FROM views_by_region EMIT CHANGES;                      -- each ten seconds anew
   DESCRIBE views_by_region EXTENDED; SHOW QUERIES;                 -- what runs
 """
 
