@@ -79,6 +79,28 @@ def test_escape_ends_all_queries(console: Shop) -> None:
     expect(console.page.locator(".note", has_text="stopped")).to_have_count(2)
 
 
+def test_escape_in_the_editor_closes_what_completes_first(console: Shop) -> None:
+    console.run(EMIT)
+    expect(console.page.locator(".panel tbody tr")).to_have_count(3)
+    console.write("")
+    console.page.keyboard.type("SELECT * FROM spend")
+    expect(console.page.locator(".cm-tooltip-autocomplete")).to_be_visible()
+    console.page.keyboard.press("Escape")
+    expect(console.page.locator(".cm-tooltip-autocomplete")).to_have_count(0)
+    expect(console.page.locator(".note")).to_contain_text("runs")
+    console.page.keyboard.press("Escape")
+    expect(console.page.locator(".note")).to_contain_text("stopped")
+
+
+def test_queries_that_nobody_sees_any_more_are_ended(console: Shop) -> None:
+    console.run(EMIT)
+    expect(console.page.locator(".panel tbody tr")).to_have_count(3)
+    ended = console.door.watched()
+    console.run("SHOW TABLES;" * 12)
+    expect(console.page.locator(".panel")).to_have_count(12)
+    assert ended.wait(60)
+
+
 def test_a_paused_table_stands_still_and_then_catches_up(console: Shop) -> None:
     console.run(EMIT)
     expect(console.page.locator(".panel tbody tr")).to_have_count(3)

@@ -118,11 +118,11 @@ export class QueryPanel {
       this.body.replaceChildren(h("pre", { class: "lines", tabindex: 0 }, this.lines.join("\n")));
       return;
     }
-    const { columns, key } = this.rows;
+    const { columns } = this.rows;
     const moves = /\bEMIT\s+CHANGES\b/i.test(this.text);
     const shown = this.onlyCurrent || this.charted ? this.rows.current() : this.rows.changes();
     if (this.charted) this.chart?.draw(columns, shown);
-    else this.table.draw(columns, shown, moves && !(this.onlyCurrent && key !== null && key.length === 0));
+    else this.table.draw(columns, shown, moves);
   }
 
   private tell(): void {

@@ -25,7 +25,12 @@ export function sql(session: Session): View {
 
   const put = (element: HTMLElement): void => {
     results.prepend(element);
-    while (results.childElementCount > PANELS_MAX) results.lastElementChild?.remove();
+    while (results.childElementCount > PANELS_MAX) {
+      const last = results.lastElementChild;
+      // Nobody sees its rows any more.
+      running.find((panel) => panel.element === last)?.stop();
+      last?.remove();
+    }
   };
   const begin = (text: string): void => {
     const panel = new QueryPanel(session, text);
@@ -85,7 +90,8 @@ export function sql(session: Session): View {
       button("Clear results", () => { stopAll(); results.replaceChildren(); })),
     results);
   element.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") stopAll();
+    // In the editor, Escape first closes what completes.
+    if (event.key === "Escape" && !event.defaultPrevented) stopAll();
   });
   return {
     element,
