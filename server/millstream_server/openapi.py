@@ -211,10 +211,11 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
     }
     reference = {"$ref": f"#/components/schemas/{endpoint.answer}"}
     answer = {"schema": reference} if endpoint.answer else {}
-    status = "307" if endpoint.path == "/" else "200"
     found: dict[str, Any] = {
-        status: {"description": "Done", "content": dict.fromkeys(endpoint.gives, answer)}
+        "200": {"description": "Done", "content": dict.fromkeys(endpoint.gives, answer)}
     }
+    if endpoint.path == "/":
+        found["307"] = {"description": "To /info, for clients other than browsers"}
     for code, meaning in (
         ("400", "The request or its statement is wrong"),
         ("401", "Nobody knows who asks"),

@@ -55,6 +55,7 @@ MAY_NAME = {
     "server/millstream_server/bootstrap/startup.py": "client certificates",
     "server/millstream_server/bootstrap/options.py": "authentication and client certificates",
     "cli/millstream_cli/screen/show.py": "forms of output",
+    "cli/millstream_cli/prompt/copying.py": "kinds of files",
     "cli/millstream_cli/testing/wire.py": "writes and reads the notation of JSON test files",
 }
 
