@@ -1,6 +1,6 @@
 /** The editor of SQL: highlighting, completion and history. */
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
@@ -28,7 +28,8 @@ export function editor(place: HTMLElement, names: () => Completion[], run: (all:
   const inside = h("div", { class: "editor" });
   const root = inside.attachShadow({ mode: "open" });
   place.append(inside);
-  const starts = (all: boolean) => (): boolean => {
+  const starts = (all: boolean) => (from: EditorView): boolean => {
+    closeCompletion(from);
     run(all);
     return true;
   };

@@ -24,6 +24,7 @@ from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
 from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.remote import RemoteSession
+from tests.patience import until
 from tests.served import served
 
 SETUP = (
@@ -114,9 +115,14 @@ def test_standard_output_and_input(
 
 def test_a_pull_query_over_a_table(terminal: Terminal, tmp_path: Path) -> None:
     said(terminal, "CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;" + ROWS)
-    said(terminal, "wait")
-    said(terminal, f"COPY (SELECT * FROM t ORDER BY k) TO '{tmp_path}/t.csv';")
-    assert (tmp_path / "t.csv").read_text() == 'K,N\n"",1\n"a,""b""",1\n'
+    expected = 'K,N\n"",1\n"a,""b""",1\n'
+
+    def copied() -> str:
+        said(terminal, f"COPY (SELECT * FROM t ORDER BY k) TO '{tmp_path}/t.csv';")
+        return (tmp_path / "t.csv").read_text()
+
+    # A server shows what is committed, which is a moment after it was processed.
+    until(lambda: copied() == expected)
 
 
 @pytest.mark.parametrize(
