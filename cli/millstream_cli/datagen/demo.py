@@ -67,6 +67,8 @@ def demo_command(arguments: Sequence[str]) -> int:
     another = _another(options, database)
     try:
         with arriving(another, options.rate) as failures:
+            if not _on_server(options):
+                database.wait()  # So that the first query shows something.
             code = _run(terminal, options)
         for failure in failures:
             show_error(failure, errors)

@@ -150,6 +150,7 @@ def test_the_demo_counts(monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_
         assert main(["demo", file, "--rate", "50"]) == 0
         shown = capsys.readouterr().out
         assert "HIGHEST_BIDS" in shown and "VIEWS_BY_REGION" in shown
+        assert "City_" in shown, "the first query shows something"
     with millstream.connect(file) as db:
         db.wait()
         orders = sum(n for (n,) in db.execute("SELECT orders FROM orders_by_city;"))
