@@ -34,7 +34,7 @@ def on_page_markdown(markdown: str, **given: Any) -> str:
 
 def on_page_content(html: str, **given: Any) -> str:
     """Links to what is not a page lead nowhere on the site, so they become text."""
-    return re.sub(r'<a href="(?:\.\./)+(?!docs)[^"]*\.(?:py|md|sql)">(.*?)</a>', r"\1", html)
+    return re.sub(r'<a href="(?:\.\./)+[^"]*\.(?:py|md|sql)">(.*?)</a>', r"\1", html)
 
 
 def _diagram(rule: str) -> str:

@@ -206,6 +206,12 @@ def password_of(options: argparse.Namespace) -> str | None:
     return password
 
 
+def credentials_of(options: argparse.Namespace) -> tuple[str, str] | str | None:
+    """The token, or the user with the password, as `millstream.connect` takes them."""
+    password = password_of(options)
+    return options.token or (None if password is None else (options.user, password))
+
+
 def _shell_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the shell")
     group.add_argument(

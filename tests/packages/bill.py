@@ -1,5 +1,6 @@
-"""What is installed with Millstream, as a bill of materials (CycloneDX), and its licences:
-`make sbom`. Exit status 1 for a licence that a user of Millstream could not simply comply with."""
+"""What is installed with Millstream, as a bill of materials (CycloneDX), and its licences; a part
+of `make wheels`. Exit status 1 for a licence that a user of Millstream could not simply comply
+with."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from millstream_cli.datagen.generating import RATE, Plan, generate
 from millstream_cli.datagen.presets import PRESETS
 from millstream_cli.options import (
     check_credentials,
-    password_of,
+    credentials_of,
     registry_settings,
     server_options,
     service_options,
@@ -43,11 +43,9 @@ def datagen_command(arguments: Sequence[str]) -> int:
 
 def _database(options: argparse.Namespace) -> millstream.Database:
     if options.kafka is None:
-        password = password_of(options)
-        user = None if password is None else (options.user, password)
         registry = registry_settings(options) or None
         return millstream.connect(
-            options.target, credentials=options.token or user, schema_registry=registry
+            options.target, credentials=credentials_of(options), schema_registry=registry
         )
     return millstream.connect(
         kafka=options.kafka,

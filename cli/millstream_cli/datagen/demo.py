@@ -16,7 +16,13 @@ from millstream.query.session import Session
 from millstream_cli.datagen.command import rows_a_second
 from millstream_cli.datagen.generating import RATE, Plan, generate
 from millstream_cli.datagen.presets import PRESETS
-from millstream_cli.options import check_credentials, history_option, password_of, server_options
+from millstream_cli.options import (
+    check_credentials,
+    credentials_of,
+    history_option,
+    password_of,
+    server_options,
+)
 from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
@@ -78,7 +84,8 @@ def demo_command(arguments: Sequence[str]) -> int:
 
 
 def _on_server(options: argparse.Namespace) -> bool:
-    return str(options.database).startswith(("http://", "https://"))
+    database: str = options.database
+    return database.startswith(("http://", "https://"))
 
 
 def _session(options: argparse.Namespace, database: millstream.Database) -> ShellSession:
@@ -130,9 +137,8 @@ def _connected(options: argparse.Namespace) -> millstream.Database:
         return millstream.connect(
             options.database, kafka=options.kafka, service_id="demo", properties=properties
         )
-    user = None if options.password is None else (options.user, options.password)
     return millstream.connect(
-        options.database, credentials=options.token or user, properties=properties
+        options.database, credentials=credentials_of(options), properties=properties
     )
 
 

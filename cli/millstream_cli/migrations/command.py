@@ -29,6 +29,7 @@ from millstream_cli.options import setting
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 from millstream_cli.screen.tables import TableStyle, table
+from millstream_cli.sessions.config import Config, read_config
 
 PENDING = "PENDING"
 _HEAD = (
@@ -39,6 +40,17 @@ _HEAD = (
     "Started On",
     "Completed On",
     "Error Reason",
+)
+_SETTINGS = (
+    "ksql.server.url",
+    "ksql.auth.basic.username",
+    "ksql.auth.basic.password",
+    "ksql.migrations.stream.name",
+    "ksql.migrations.table.name",
+    "ksql.migrations.stream.topic.name",
+    "ksql.migrations.table.topic.name",
+    "ksql.migrations.topic.replicas",
+    "ksql.migrations.dir.override",
 )
 _SETTINGS_HINT = "`millstream migrations new-project <folder> <url or file>` makes a project."
 
@@ -63,13 +75,13 @@ def _run(options: argparse.Namespace, out: Output) -> int:
         files.new_project(Path(options.folder), options.url)
         out.line(f"Project made at {options.folder}; its settings are in {files.PROPERTIES}")
         return 0
-    settings = _settings(options.config_file)
-    folder = _folder(Path(options.config_file), settings)
+    config = _read(options.config_file)
+    folder = _folder(Path(options.config_file), config.properties)
     if options.action == "create":
         out.line(f"Migration {files.create(folder, options.description, options.version)} made")
         return 0
-    with _connected(settings) as database:
-        metadata = Metadata.of(settings, "default_")
+    with _connected(config) as database:
+        metadata = Metadata.of(config.properties, "default_")
         match options.action:
             case "initialize-metadata":
                 metadata.initialize(database)
@@ -119,8 +131,8 @@ def _wanted(
     if last is not None and last.state == RUNNING:
         raise StatementError(
             f"Version {last.version} is being applied, or was broken off.",
-            hint="If nobody is applying it: look at what it has done, and repair it by"
-            f" INSERT INTO the events with the state {ERROR}.",
+            hint="If no other process is applying it, undo what it has done, and insert an event"
+            f" of this version with the state {ERROR}.",
         )
     done = latest_version(known)
     after = int(done) if done.isdigit() else 0
@@ -222,16 +234,20 @@ def _time(ms: str) -> str:
     return iso_timestamp(1000 * int(ms)) if ms.isdigit() else ms
 
 
-def _settings(path: str) -> dict[str, str]:
-    file = Path(path)
-    if not file.is_file():
+def _read(path: str) -> Config:
+    """The settings of a project. Raises StatementError for one that would have no effect."""
+    if not Path(path).is_file():
         raise StatementError(f"There is no file {path}.", hint=_SETTINGS_HINT)
-    lines = file.read_text(encoding="utf-8").splitlines()
-    kept = (line.strip() for line in lines if line.strip() and not line.strip().startswith("#"))
-    found = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in kept)}
-    if not found.get("ksql.server.url"):
+    config = read_config(path)
+    if not config.properties.get("ksql.server.url"):
         raise StatementError(f"{path} has no ksql.server.url.", hint=_SETTINGS_HINT)
-    return found
+    for name in (*config.properties, *config.registry):
+        if name not in _SETTINGS:
+            raise StatementError(
+                f"{path}: {name} is no setting of migrations here.",
+                hint=f"There are {', '.join(_SETTINGS)}, and ssl.*",
+            )
+    return config
 
 
 def _folder(config: Path, settings: Mapping[str, str]) -> Path:
@@ -239,13 +255,19 @@ def _folder(config: Path, settings: Mapping[str, str]) -> Path:
     return Path(given) if given else config.parent / files.FOLDER
 
 
-def _connected(settings: Mapping[str, str]) -> Database:
-    where, properties = settings["ksql.server.url"], {"auto.offset.reset": "earliest"}
+def _connected(config: Config) -> Database:
+    settings, properties = config.properties, {"auto.offset.reset": "earliest"}
+    where = settings["ksql.server.url"]
     if not where.startswith(("http://", "https://")):
         return millstream.connect(where, properties=properties)
+    # The HTTP client takes long to import.
+    from millstream.remote.http import Credentials
+    from millstream_cli.sessions.remote import RemoteSession
+
     user = settings.get("ksql.auth.basic.username")
-    credentials = None if user is None else (user, settings.get("ksql.auth.basic.password", ""))
-    return millstream.connect(where, credentials=credentials, properties=properties)
+    password = None if user is None else settings.get("ksql.auth.basic.password", "")
+    connection = Config(connection=config.connection, properties=properties)
+    return RemoteSession.connect(where, Credentials(user, password), connection).database
 
 
 def _parser() -> argparse.ArgumentParser:

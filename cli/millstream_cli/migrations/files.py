@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millstream.model.errors import StatementError
-from millstream.scripts.text import split_text
+from millstream.scripts.text import read_script, split_text
 from millstream_parser.lexemes import LexemeKind, lexemes
 
 PROPERTIES = "ksql-migrations.properties"
@@ -40,13 +40,9 @@ class Migration:
         return hashlib.md5(self.path.read_bytes(), usedforsecurity=False).hexdigest()
 
     def statements(self) -> list[str]:
-        """Its statements, each with what it is ended by. Raises StatementError for one that only
+        """Its statements, each with its semicolon. Raises StatementError for one that only
         reads, before any is executed."""
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise StatementError(f"{self.path} is not UTF-8: {error}") from error
-        found = [part.strip() for part in split_text(text)]
+        found = [part.strip() for part in split_text(read_script(str(self.path)))]
         for statement in found:
             first = next((w for w in lexemes(statement) if w.kind is LexemeKind.WORD), None)
             if first is not None and first.upper in _READING:

@@ -24,8 +24,8 @@ from millstream.model.errors import (
 # at an arbitrary commit pauses it at an arbitrary moment.
 _OWN_CHECKPOINTS = {"wal_autocheckpoint": "1TB"}
 _FULL = ("no space left", "file too large", "disk quota", "not enough space")
-_MAKING_S = 60
-"""Longer than a process that lives takes to make a file."""
+_CREATION_S = 60
+"""Longer than creating a file takes."""
 _MARKER = "millstream_log_is_open"
 MEMORY = ":memory:"
 STATE = "millstream_state"
@@ -92,10 +92,10 @@ def _create(path: str) -> None:
 
 
 def _remove_unfinished(file: Path) -> None:
-    """Remove what processes that died have left half made; one that lives takes no minute."""
+    """Remove the unfinished files of processes that died while they created a database."""
     with suppress(OSError):
         for left in file.parent.glob(f"{glob.escape(file.name)}.{'[0-9a-f]' * 32}.new"):
-            if time.time() - left.stat().st_mtime > _MAKING_S:
+            if time.time() - left.stat().st_mtime > _CREATION_S:
                 left.unlink(missing_ok=True)
 
 

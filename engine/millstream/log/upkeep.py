@@ -50,7 +50,7 @@ class Upkeep:
         self._timer_at = 0
         self._thread: threading.Thread | None = None
         self._closing = False
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     @property
     def due(self) -> bool:
@@ -60,7 +60,7 @@ class Upkeep:
     def run(self) -> bool:
         """See `EmbeddedLog.maintain`."""
         looks = self._retention.due
-        with self._later("Old records could not be dropped"):
+        with self._failures_logged("Old records could not be dropped"):
             self._tidy()
         # What was written since the last look is only known to the next one.
         self._wake_at(self._retention.expires_at if looks else self._retention.due_at)
@@ -100,7 +100,7 @@ class Upkeep:
             return
 
         def run() -> None:
-            with self._later("A topic could not be compacted"):
+            with self._failures_logged("A topic could not be compacted"):
                 compaction.run(lambda: not self._closing)
             self._thread = None
 
@@ -109,16 +109,17 @@ class Upkeep:
             self._thread.start()
 
     @contextmanager
-    def _later(self, failed: str) -> Iterator[None]:
-        """What cannot be done now is done the next time; it is told once until it succeeds."""
+    def _failures_logged(self, failed: str) -> Iterator[None]:
+        """Suppress and log an error, because the work is repeated later. The same error is logged
+        once until the work succeeds."""
         try:
             yield
         except (MillstreamError, duckdb.Error) as error:
-            if not self._closing and self._told.get(failed) != str(error):
-                self._told[failed] = str(error)
+            if not self._closing and self._logged.get(failed) != str(error):
+                self._logged[failed] = str(error)
                 _LOG.warning("%s, and will be tried again: %s", failed, error)
         else:
-            self._told.pop(failed, None)
+            self._logged.pop(failed, None)
 
     def close(self) -> None:
         """Wait until nothing is compacted any more; not under the log's lock."""

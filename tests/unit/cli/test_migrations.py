@@ -194,6 +194,12 @@ def test_projects_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "x").write_text("ksql.other=1\n")
     assert main(["migrations", "-c", str(tmp_path / "x"), "info"]) == 1
     assert "no ksql.server.url" in capsys.readouterr().err
+    (tmp_path / "x").write_text("ksql.server.url=a.db\nbearer.auth.client.id=1\n")
+    assert main(["migrations", "-c", str(tmp_path / "x"), "info"]) == 1
+    assert "bearer.auth.client.id is no setting" in capsys.readouterr().err
+    (tmp_path / "x").write_text("ksql.server.url\n")
+    assert main(["migrations", "-c", str(tmp_path / "x"), "info"]) == 1
+    assert "name=value" in capsys.readouterr().err
     assert main(["migrations", "new-project", str(tmp_path / "p"), "a.db"]) == 0
     assert main(["migrations", "new-project", str(tmp_path / "p"), "b.db"]) == 1
     assert "already" in capsys.readouterr().err

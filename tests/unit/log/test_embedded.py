@@ -519,7 +519,7 @@ def test_a_file_that_another_process_makes_meanwhile_is_not_replaced(
     assert {file.name for file in tmp_path.iterdir()} <= {"a.db", "a.db.mark"}
 
 
-def test_what_a_dead_process_left_half_made_is_removed(tmp_path: Path) -> None:
+def test_unfinished_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
     old, young = (tmp_path / f"a.db.{digit * 32}.new" for digit in "0f")
     others = [tmp_path / name for name in ("a.db.new", "a.db.x.new", f"b.db.{'0' * 32}.new")]
     for file in (old, young, *others):
@@ -528,6 +528,6 @@ def test_what_a_dead_process_left_half_made_is_removed(tmp_path: Path) -> None:
         os.utime(file, (0, 0))
     for _ in range(2):
         EmbeddedLog.open(tmp_path / "a.db").close()
-    assert not old.exists(), "nobody is making it any more"
-    assert young.exists(), "a process that lives may still be making it"
+    assert not old.exists(), "the process that was creating it has died"
+    assert young.exists(), "another process may still be creating it"
     assert all(file.exists() for file in others), "not ours"

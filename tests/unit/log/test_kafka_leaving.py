@@ -56,9 +56,9 @@ def test_partitions_are_given_up_before(told: list[str]) -> None:
     assert consumer.calls[0] == "unsubscribe" and consumer.calls[-1] == "close"
 
 
-def test_a_seat_is_kept_and_callbacks_are_still_waited_for() -> None:
+def test_a_static_member_stays_and_its_callbacks_still_run_before() -> None:
     consumer = Group(["assign"])
-    leaving.leave(consumer, keeps_seat=True)  # type: ignore[arg-type]
+    leaving.leave(consumer, static=True)  # type: ignore[arg-type]
     assert consumer.held == {"a", "b"}
     assert "unsubscribe" not in consumer.calls
 

@@ -41,7 +41,7 @@ from millstream.log.fenced_rounds import RefusedCredentialError
 from millstream.log.kafka.assignment_topic import AssignmentTopic
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
 from millstream.log.kafka.credentials import cause_of, member_of
-from millstream.log.kafka.leaving import NAME, leave
+from millstream.log.kafka.leaving import GROUP_INSTANCE_ID, leave
 from millstream.log.kafka.name_dispute import NameDispute
 from millstream.log.kafka.transactions import MemberCredential
 from millstream.log.log import Assignment, Outcome, Result
@@ -242,7 +242,7 @@ class InstanceMember:
                     self._fail(error.args[0])
                 finally:
                     self._lose()
-                    leave(consumer, keeps_seat=self._closing and NAME in self._config)
+                    leave(consumer, static=self._closing and GROUP_INSTANCE_ID in self._config)
             except KafkaException as error:
                 self._fail(error.args[0])
             except StatementError as error:

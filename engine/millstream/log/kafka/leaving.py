@@ -9,33 +9,34 @@ from confluent_kafka import Consumer, KafkaException
 
 from millstream.model.errors import MillstreamError
 
-NAME = "group.instance.id"
-"""The setting of a member whose seat the group keeps for it for a while."""
+GROUP_INSTANCE_ID = "group.instance.id"
+"""The setting of a static member, whose tasks the group keeps for it until its session expires."""
 QUIET_POLLS = 3
 _POLL_SECONDS = 0.02
 _PATIENCE_SECONDS = 5.0
 
 
-def leave(consumer: Consumer, *, keeps_seat: bool = False) -> None:
-    """Close a consumer after its callbacks. With `keeps_seat` it does not leave the group, so that
-    the group keeps the place of its name for the next one.
+def leave(consumer: Consumer, *, static: bool = False) -> None:
+    """Close a consumer after its rebalance callbacks have run. A `static` member does not leave the
+    group.
 
-    librdkafka may never answer a callback that assigns or takes away partitions once the consumer
-    is closing (its issue 4884, in 2.16 too), and confluent-kafka waits for that answer with the
-    lock of the interpreter: the whole process would stand still for ever. So the partitions are
-    given up first, and what is on its way to the callbacks is waited for.
+    librdkafka may never return from assigning or revoking partitions in a callback once the
+    consumer is closing (its issue 4884, in 2.16 too), and confluent-kafka holds the lock of the
+    interpreter during that call: the whole process would hang. So the consumer first unsubscribes,
+    and polls until its partitions are revoked and no callback is pending. A static member cannot
+    unsubscribe without leaving the group, so its partitions are still revoked by the closing.
     """
     try:
         with suppress(KafkaException, SystemError, MillstreamError):
-            if not keeps_seat:
+            if not static:
                 consumer.unsubscribe()
-            _settle(consumer, keeps_seat)
+            _run_callbacks(consumer, static)
     finally:
         consumer.close()
 
 
-def _settle(consumer: Consumer, keeps_seat: bool) -> None:
+def _run_callbacks(consumer: Consumer, static: bool) -> None:
     deadline, quiet = time.monotonic() + _PATIENCE_SECONDS, 0
     while quiet < QUIET_POLLS and time.monotonic() < deadline:
         consumer.poll(_POLL_SECONDS)
-        quiet = quiet + 1 if keeps_seat or not consumer.assignment() else 0
+        quiet = quiet + 1 if static or not consumer.assignment() else 0
