@@ -6,6 +6,7 @@ import threading
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import TopicPartition
 
 from millstream.log.kafka import instance_member as module
 from millstream.log.kafka.assignment_topic import AssignmentTopic
@@ -50,6 +51,30 @@ class Broken:
             raise SystemError("exception <class 'str'> is not a BaseException subclass")
 
 
+class Late(Broken):
+    """A consumer that is assigned a partition once more while it leaves the group."""
+
+    def subscribe(self, topics: list[str], **callbacks: object) -> None:
+        super().subscribe(topics)
+        self.on_assign, self.leaving = callbacks["on_assign"], False
+
+    def unsubscribe(self) -> None:
+        self.leaving = True
+
+    def poll(self, seconds: float) -> None:
+        if self.leaving:
+            self.leaving = False
+            self.on_assign(self, [TopicPartition("members", 0)])  # type: ignore[operator]
+        else:
+            super().poll(seconds)
+
+    def incremental_assign(self, given: list[object]) -> None:
+        """It has them until it is closed."""
+
+    def pause(self, given: list[object]) -> None:
+        """There are no records."""
+
+
 class NoReader:
     """Reads an empty topic."""
 
@@ -89,8 +114,13 @@ class NoLag:
         """Nothing to close."""
 
 
-def test_a_client_that_breaks_down_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "Consumer", Broken)
+@pytest.mark.parametrize("consumer", [Broken, Late])
+def test_a_client_that_breaks_down_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, consumer: type[Broken]
+) -> None:
+    monkeypatch.setattr(Broken, "lives", 0)
+    monkeypatch.setattr(Broken, "again", threading.Event())
+    monkeypatch.setattr(module, "Consumer", consumer)
     monkeypatch.setattr(module, "member_of", lambda shown: "")
     monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.0)
     topic = AssignmentTopic("assignments", NoRecords(), lambda appended: None)

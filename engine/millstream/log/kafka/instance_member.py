@@ -118,8 +118,8 @@ class InstanceMember:
         self._asked = 0
         self._answered = 0
         self._credential: MemberCredential | None = None
-        self._renamed = False
-        """Whether the client now has another member id and has not reported that all was lost."""
+        self._over = False
+        """Whether the consumer takes part no more: its member id has changed, or it closes."""
         self._closing = False
         self.fault: MillstreamError | None = None
         self._thread = threading.Thread(target=self._run, name="millstream-member", daemon=True)
@@ -233,7 +233,7 @@ class InstanceMember:
 
     def _run(self) -> None:
         while not self._closing and not isinstance(self.fault, FencedError):
-            self._renamed = False
+            self._over = False
             try:
                 consumer = Consumer(self._config)
                 try:
@@ -241,6 +241,8 @@ class InstanceMember:
                 except KafkaException as error:
                     self._fail(error.args[0])
                 finally:
+                    # Closing it runs callbacks that may assign partitions once more.
+                    self._over = True
                     self._lose()
                     leave(consumer, static=self._closing and GROUP_INSTANCE_ID in self._config)
             except KafkaException as error:
@@ -272,7 +274,7 @@ class InstanceMember:
             on_lost=self._on_lost,
         )
         whole = 0.0
-        while not self._closing and not self._renamed:
+        while not self._closing and not self._over:
             self._poll(consumer)
             self._answer(consumer)
             self._claim()
@@ -311,9 +313,9 @@ class InstanceMember:
         shown: bytes = consumer.consumer_group_metadata()
         found = member_of(shown)
         if found and found != self._member_id and self._partitions:
-            self._renamed = True
+            self._over = True
             self._lose()
-        if not found or self._renamed or not self._partitions:
+        if not found or self._over or not self._partitions:
             return None
         return shown
 
@@ -338,7 +340,7 @@ class InstanceMember:
         self._notify(changed)
         if self._seated and not seated:
             # It starts over, unless a successor has its name: they would fence each other for ever.
-            self._renamed = True
+            self._over = True
             self._lose()
             if self._dispute.taken(self._tasks.owners.members, lambda: self._closing):
                 self.fault = self._dispute.error()
@@ -416,7 +418,7 @@ class InstanceMember:
         self._dispute.over()
         shown = self._shown(consumer)
         consumer.incremental_assign([TopicPartition(at.topic, at.partition, 0) for at in given])
-        if not given or self._renamed:
+        if not given or self._over:
             return
         consumer.pause(list(given))
         if not self._partitions:
@@ -438,7 +440,7 @@ class InstanceMember:
         self._partitions, self._claimed = self._partitions - numbers, self._claimed - numbers
         if before and not self._claimed:
             # Without a seat that it has claimed, the others may take it for gone at any time.
-            self._renamed = True
+            self._over = True
             self._lose()
         consumer.incremental_unassign(list(taken))
 
