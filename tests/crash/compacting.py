@@ -1,4 +1,4 @@
-"""Work on a log with a compacted topic, which is compacted all the time."""
+"""Work on a log with a topic that is compacted, and a file that is shrunk, all the time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 
+from millstream.log import shrinking
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
@@ -22,6 +23,8 @@ CONFIG = {
 
 def work(path: str, finish: bool) -> None:
     """Append numbered records to `numbers` and, at the same time, to the compacted `newest`."""
+    # Whatever is free is too much.
+    shrinking.SPARE_BYTES, shrinking.MOST, shrinking.ENOUGH = 0, 1.0, 1.0
     log = EmbeddedLog.open(path, tail_bytes=0, compacting=False)
     for topic in (Topic("numbers", PARTITIONS), Topic("newest", PARTITIONS, config=CONFIG)):
         if log.topic(topic.name) is None:
@@ -35,6 +38,7 @@ def work(path: str, finish: bool) -> None:
     def compact_for_ever() -> None:
         while True:
             log.compact()
+            log._upkeep.shrinking.run()
             log.maintain()
 
     threading.Thread(target=compact_for_ever, daemon=True).start()

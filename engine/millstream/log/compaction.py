@@ -154,6 +154,7 @@ class Compaction:
                     # One that was abandoned may have been written again.
                     if relation not in used:
                         cursor.execute(f"DROP TABLE IF EXISTS {relation}")
+            self._contents.dropped = True
         self._replaced = [(since, each) for since, each in self._replaced if since > before]
 
     def _cleaning(

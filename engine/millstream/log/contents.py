@@ -27,6 +27,8 @@ class Contents:
         self.topics: dict[str, Stored] = {}
         self.positions: dict[str, dict[TopicPartition, int]] = {}
         self.tail = TailCache(tail_bytes)
+        self.dropped = True
+        """Whether tables may have been dropped since `Shrinking` looked for their space."""
 
     def load(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Load the contents of the file."""
@@ -74,6 +76,7 @@ class Contents:
         with self.lock:
             del self.topics[name]
             self.tail.forget(name)
+        self.dropped = True
         self.positions = {
             group: {at: position for at, position in positions.items() if at[0] != name}
             for group, positions in self.positions.items()

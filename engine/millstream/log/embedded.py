@@ -25,7 +25,6 @@ from millstream.log.checks import (
     closed,
 )
 from millstream.log.commit_mark import CommitMark
-from millstream.log.compaction import Compaction
 from millstream.log.contents import Contents
 from millstream.log.duckfile import STATE, is_shared, open_file, opening_error
 from millstream.log.embedded_reads import EmbeddedReads
@@ -50,7 +49,6 @@ from millstream.log.log import (
 from millstream.log.logfile import InDoubtError, LogFile, Writing
 from millstream.log.membership import SoleMember
 from millstream.log.policy import check_settings, policy_of
-from millstream.log.retention import Retention
 from millstream.log.rounds import in_halves, one_by_one
 from millstream.log.snapshot import LogSnapshot, taken
 from millstream.log.starts import Starts
@@ -87,16 +85,10 @@ class EmbeddedLog:
         self._mark = CommitMark(
             file.path, records_given(self._contents.topics.values()), new=file.new
         )
-        self._compaction = Compaction(file, self._contents, self._lock, self._change, clock)
-        self._compaction.begin(unknown)
-        self._retention = Retention(clock, self._change)
-        self._retention.untidy.update(self._contents.topics)
         self._usage = EmbeddedUsage()
-        background = self._compaction if compacting else None
-        self._upkeep = Upkeep(
-            *(file, self._contents, self._retention, background, self.truncate, self.maintain),
-            clock,
-        )
+        self._upkeep = Upkeep(self, file, self._contents, self._lock, self._change, clock)
+        self._upkeep.begin(unknown, in_background=compacting)
+        self._retention = self._upkeep.retention
 
     @staticmethod
     def open(
@@ -113,7 +105,8 @@ class EmbeddedLog:
 
         `threads` and `memory_limit` ("2GB") are those of the DuckDB instance, which the state
         shares; `tail_bytes` bounds the newest records kept in memory for readers at its end.
-        `compacting`: whether this is done in the background, and not only by `compact`. Raises
+        `compacting`: whether this is done in the background, and not only by `compact`, as
+        shrinking is, and not only by `shrink`. Raises
         UnavailableError (E-LOG-LOCKED) while another process has the file open, ConflictError
         (E-LOG-OPEN) when this one has, CorruptionError for a file that is not a log.
         """
@@ -384,7 +377,11 @@ class EmbeddedLog:
     def compact(self) -> int:
         """Compact what is due now, instead of in the background; returns how many segments were
         compacted. Only for a log that is opened with `compacting` false."""
-        return self._compaction.run()
+        return self._upkeep.compaction.run()
+
+    def shrink(self) -> int:
+        """As `compact`: give space back, see `Shrinking`; returns how many tables were moved."""
+        return self._upkeep.shrinking.run()
 
     def snapshot(self) -> AbstractContextManager[LogSnapshot]:
         """All that the log holds, as of one moment, while it goes on. No checkpoint is taken

@@ -144,13 +144,15 @@ class LogFile:
         """The size of the largest write-ahead log."""
         return max(map(_wal_bytes, self._databases.values()))
 
-    def checkpoint(self, at_least: int = 0) -> bool:
+    def checkpoint(self, at_least: int = 0, *, attached: bool = True) -> bool:
         """Move write-ahead logs of `at_least` this many bytes into their files, where possible now;
-        returns whether all were moved."""
+        returns whether all were moved. `attached`: those of attached databases, too."""
         if self.doubt:
             return False
         done = True
         for name, path in self._databases.items():
+            if name and not attached:
+                continue
             if path != MEMORY and _wal_bytes(path) >= at_least:
                 done = _room(path) and self._checkpoint(name) and done
         return done

@@ -106,6 +106,7 @@ class Retention:
                 with self._change() as (cursor, _):
                     for segment in dead:
                         tables.drop_segment(cursor, stored, segment)
+                contents.dropped = True
                 contents.topics[name] = replace(stored, segments=stored.segments[len(dead) :])
             self.untidy.discard(name)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import duckdb
 
 from millstream.log.compaction import Compaction
 from millstream.log.contents import Contents
-from millstream.log.logfile import LogFile
+from millstream.log.logfile import Change, LogFile
 from millstream.log.retention import Retention
+from millstream.log.shrinking import Shrinking
 from millstream.model.errors import MillstreamError
 
 CHECKPOINT_BYTES = 64 << 20
@@ -22,63 +24,98 @@ _LONGEST_WAIT_S = 86_400.0
 _LOG = logging.getLogger("millstream")
 
 
+class Background(Protocol):
+    """Work that takes long, one piece after another."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there may be something to do."""
+
+    def run(self, going_on: Callable[[], bool]) -> int:
+        """Do it; returns how many pieces were done. `going_on`: asked before each of them."""
+
+    def interrupt(self) -> None:
+        """End what `run` does in another thread now."""
+
+
+class Maintained(Protocol):
+    """The log."""
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Delete the records before an offset."""
+
+    def maintain(self) -> bool:
+        """Call `Upkeep.run` under its lock."""
+
+
 class Upkeep:
-    """Drops what is not kept and takes checkpoints, under the log's lock; compacts in a thread of
-    its own, which exists while there is something to compact. Another one waits for records to
-    become too old, as long as there are any."""
+    """Drops what is not kept and takes checkpoints, under the log's lock; compacts and shrinks in a
+    thread of its own, which exists while there is something to do. Another one waits for records
+    to become too old, as long as there are any."""
 
     def __init__(
         self,
+        log: Maintained,
         file: LogFile,
         contents: Contents,
-        retention: Retention,
-        compaction: Compaction | None,
-        truncate: Callable[[str, int, int], None],
-        maintain: Callable[[], object],
+        lock: AbstractContextManager[object],
+        change: Change,
         clock: Callable[[], int],
     ) -> None:
-        """`compaction`: None if nothing is done in the background. `maintain`: calls `run` under
-        the log's lock."""
+        """`lock`: that of `log`. `change` is called under it."""
+        self._log = log
         self._file = file
         self._contents = contents
-        self._retention = retention
-        self._compaction = compaction
-        self._truncate = truncate
-        self._maintain = maintain
         self._clock = clock
+        self.retention = Retention(clock, change)
+        self.compaction = Compaction(file, contents, lock, change, clock)
+        self.shrinking = Shrinking(file, contents, lock, change)
+        self._background: Sequence[tuple[Background, str]] = ()
+        """Each with what is said when it fails; none if nothing is done in the background."""
         self._timer: threading.Timer | None = None
         self._timer_at = 0
         self._thread: threading.Thread | None = None
         self._closing = False
         self._logged: dict[str, str] = {}
 
+    def begin(self, unknown: Sequence[str], *, in_background: bool) -> None:
+        """Begin with a log that was opened. `unknown`: its tables that belong to no segment."""
+        self.compaction.begin(unknown)
+        self.retention.untidy.update(self._contents.topics)
+        if in_background:
+            self._background = (
+                (self.compaction, "A topic could not be compacted"),
+                (self.shrinking, "The file could not be shrunk"),
+            )
+
     @property
     def due(self) -> bool:
         """Whether somebody should call `run`, between two transactions."""
-        return self._retention.due or self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES
+        return self.retention.due or self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES
 
     def run(self) -> bool:
         """See `EmbeddedLog.maintain`."""
-        looks = self._retention.due
+        looks = self.retention.due
         with self._failures_logged("Old records could not be dropped"):
             self._tidy()
         # What was written since the last look is only known to the next one.
-        self._wake_at(self._retention.expires_at if looks else self._retention.due_at)
+        self._wake_at(self.retention.expires_at if looks else self.retention.due_at)
         due = self._file.wal_bytes() >= CHECKPOINT_BYTES
         return due and self._file.checkpoint(CHECKPOINT_BYTES)
 
     def _tidy(self) -> None:
-        if self._retention.due:
-            self._compact()
+        looks = self.retention.due
         with self._file.cursor() as cursor:
-            gone = self._retention.starts(cursor, self._contents)
+            gone = self.retention.starts(cursor, self._contents)
         for topic, partition, start in gone:
-            self._truncate(topic, partition, start)
-        self._retention.drop_dead(self._contents)
+            self._log.truncate(topic, partition, start)
+        self.retention.drop_dead(self._contents)
+        if looks:
+            self._work_on()
 
     def _wake_at(self, at: int | None) -> None:
         """Run again at a time at the latest, even if nothing is written until then."""
-        if self._compaction is None or self._closing or at is None:
+        if not self._background or self._closing or at is None:
             return
         if self._timer is not None and self._timer_at <= at:
             return
@@ -92,21 +129,23 @@ class Upkeep:
 
     def _expired(self) -> None:
         self._timer = None
-        self._maintain()
+        self._log.maintain()
 
-    def _compact(self) -> None:
-        compaction = self._compaction
-        if compaction is None or self._thread is not None or self._closing:
+    def _work_on(self) -> None:
+        """Begin the work in the background, if there is any."""
+        waiting = any(work.waiting for work, _ in self._background)
+        if not waiting or self._thread is not None or self._closing:
             return
 
         def run() -> None:
-            with self._failures_logged("A topic could not be compacted"):
-                compaction.run(lambda: not self._closing)
+            for work, failed in self._background:
+                with self._failures_logged(failed):
+                    if work.waiting:
+                        work.run(lambda: not self._closing)
             self._thread = None
 
-        if compaction.waiting:
-            self._thread = threading.Thread(target=run, name="millstream-compaction", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=run, name="millstream-upkeep", daemon=True)
+        self._thread.start()
 
     @contextmanager
     def _failures_logged(self, failed: str) -> Iterator[None]:
@@ -127,6 +166,7 @@ class Upkeep:
         if self._timer is not None:
             self._timer.cancel()
         thread = self._thread
-        if thread is not None and self._compaction is not None:
-            self._compaction.interrupt()
+        if thread is not None:
+            for work, _ in self._background:
+                work.interrupt()
             thread.join()

@@ -17,9 +17,11 @@ from millstream.model.errors import CorruptionError, MillstreamError, Unavailabl
 from millstream.model.problem import Problem
 from millstream.state.examination import ahead_of_changelogs
 from millstream.state.files import QUARANTINE, SUFFIX, put_aside
+from millstream.state.shrinking import shrink, sparse
 from millstream.state.store import Store
 
 MEMORY = ":memory:"
+_LOG = logging.getLogger("millstream")
 
 
 def open_state(
@@ -35,6 +37,8 @@ def open_state(
     file = f"{path}{SUFFIX}"
     try:
         store = _attached(log, file, identity)
+        if sparse(log.connection, STATE):
+            store = _shrunk(log, file, identity)
         _check_not_ahead(log, store, prefix)
         return store, None
     except (MillstreamError, duckdb.Error) as error:
@@ -45,7 +49,7 @@ def open_state(
     reason = reason.rstrip(".")
     message = f"The state cannot be used: {reason}. It was renamed to "
     message += f"{file}{QUARANTINE} and is rebuilt from the changelogs."
-    logging.getLogger("millstream").warning(message)
+    _LOG.warning(message)
     return _attached(log, file, identity), Problem("STATE", message, "", -1)
 
 
@@ -60,6 +64,16 @@ def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
     if not store.claim(identity):
         raise CorruptionError(f"The state in '{file}' belongs to another log")
     return store
+
+
+def _shrunk(log: EmbeddedLog, file: str, identity: str) -> Store:
+    """The state in a smaller file, if that can be made now."""
+    log.detach_state()
+    try:
+        shrink(file)
+    except (duckdb.Error, OSError) as error:
+        _LOG.warning("The file %s is not made smaller: %s", file, error)
+    return _attached(log, file, identity)
 
 
 def _check_not_ahead(log: EmbeddedLog, store: Store, prefix: str) -> None:

@@ -1,0 +1,155 @@
+"""Gives the space of what has left an embedded log back to the file system.
+
+DuckDB cuts free blocks off at the end of a file when it takes a checkpoint, and writes what is new
+to the first free ones. So the tables that are furthest behind in the file are written again, one
+after another, until it is small enough. The rest of the log goes on meanwhile, as with compaction;
+only the last segment of a topic, which is small, and the log's own tables wait for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+
+import duckdb
+
+from millstream.log import moving, tables
+from millstream.log.contents import Contents
+from millstream.log.duckfile import MEMORY
+from millstream.log.logfile import Change, LogFile
+from millstream.log.stored import LARGE_SEGMENT_BYTES, Segment, Stored
+
+SPARE_BYTES = 128 << 20
+"""What a file may have besides; it is never shrunk below this size."""
+MOST, ENOUGH = 1.5, 1.1
+"""A file with more than so many times the bytes in use is shrunk, then down to the other one: in a
+steady state, what is freed is used again soon, and moving it would be in vain."""
+_BETWEEN = 32 << 20
+"""The bytes that are moved between two checkpoints."""
+
+
+class Shrinking:
+    """Shrinks the file of one log, in one thread at a time."""
+
+    def __init__(
+        self,
+        file: LogFile,
+        contents: Contents,
+        lock: AbstractContextManager[object],
+        change: Change,
+    ) -> None:
+        """`lock`: the log's. `change` is called under it."""
+        self._file = file
+        self._contents = contents
+        self._lock = lock
+        self._change = change
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something has left since the last look, and the file is not small."""
+        if not self._contents.dropped or self._file.path == MEMORY:
+            return False
+        with suppress(OSError):
+            return os.stat(self._file.path).st_size > SPARE_BYTES  # noqa: PTH116 often called
+        return False
+
+    def interrupt(self) -> None:
+        """End what `run` does in another thread now."""
+        cursor = self._cursor
+        if cursor is not None:
+            # It may have been closed since.
+            with suppress(duckdb.Error):
+                cursor.interrupt()
+
+    def run(self, going_on: Callable[[], bool] = lambda: True) -> int:
+        """Shrink the file if it has too much that is free; returns how many tables were moved.
+        Raises MillstreamError or duckdb.Error where it cannot go on; what it has done until then
+        stays, and the next call goes on. `going_on`: asked before each table."""
+        self._contents.dropped = False
+        try:
+            self._checkpoint()
+            with self._file.cursor() as cursor:
+                self._cursor = cursor
+                return self._shrink(cursor, going_on) if self._larger_than(cursor, MOST) else 0
+        except BaseException:
+            self._contents.dropped = True
+            raise
+        finally:
+            self._cursor = None
+
+    def _checkpoint(self) -> None:
+        with self._lock:
+            self._contents.dropped |= not self._file.checkpoint(attached=False)
+
+    def _larger_than(self, cursor: duckdb.DuckDBPyConnection, factor: float) -> bool:
+        space = moving.space(cursor)
+        return space.size > factor * space.used + SPARE_BYTES
+
+    def _shrink(self, cursor: duckdb.DuckDBPyConnection, going_on: Callable[[], bool]) -> int:
+        moved, size = 0, 0
+        for placed in moving.hindmost(cursor):
+            if not going_on():
+                self._contents.dropped = True
+                break
+            moved += self._move(cursor, placed.relation)
+            size += placed.bytes
+            if size >= _BETWEEN:
+                size = 0
+                self._checkpoint()
+                if not self._larger_than(cursor, ENOUGH):
+                    break
+        self._checkpoint()
+        return moved
+
+    def _move(self, cursor: duckdb.DuckDBPyConnection, relation: str) -> bool:
+        """Move a table; not one of records that no topic has any more."""
+        if not relation.startswith("log.records_"):
+            return self._move_at_once(relation)
+        with self._lock:
+            stored, segment = self._find(relation) or (None, None)
+            if stored is None or segment is None:
+                return False
+            last = segment is stored.segments[-1]
+            if last and segment.bytes > LARGE_SEGMENT_BYTES:
+                self._close(stored, segment)
+            elif last:
+                return self._move_at_once(relation)
+        try:
+            moving.copy(cursor, relation)
+            with self._lock:
+                if self._find(relation) is None:
+                    return False
+                with self._change() as (changing, _):
+                    moving.exchange(changing, relation)
+            return True
+        except duckdb.CatalogException:
+            # It was dropped meanwhile.
+            return False
+        finally:
+            with suppress(duckdb.Error):
+                moving.drop_copy(cursor, relation)
+
+    def _move_at_once(self, relation: str) -> bool:
+        with self._lock, self._change() as (cursor, _):
+            moving.copy(cursor, relation)
+            moving.exchange(cursor, relation)
+        return True
+
+    def _close(self, stored: Stored, last: Segment) -> None:
+        """Begin a segment, so that the last one does not grow any more."""
+        new = Segment(last.number + 1, stored.ends, headers=last.headers)
+        with self._change() as (cursor, _):
+            tables.insert_segment(cursor, stored, new)
+        name = stored.topic.name
+        self._contents.topics[name] = replace(stored, segments=(*stored.segments, new))
+
+    def _find(self, relation: str) -> tuple[Stored, Segment] | None:
+        """The segment that a table holds."""
+        for stored in self._contents.topics.values():
+            for segment in stored.segments:
+                if stored.relation(segment) == relation:
+                    return stored, segment
+        return None
