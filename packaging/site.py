@@ -1,13 +1,19 @@
-"""What the site adds to the pages of docs: railroad diagrams. Links to other files become text."""
+"""What the site adds to the pages of docs: railroad diagrams, and a page for each code of an error.
+Links to other files become text."""
 
 from __future__ import annotations
 
 import io
 import re
+import sys
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import railroad as rail
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from millstream_grammar.grammar import (
     Choice,
@@ -23,12 +29,26 @@ from millstream_grammar.grammar import (
 )
 
 _EBNF = re.compile(r"```ebnf\n([a-z_]+) ::=.*?```", re.DOTALL)
+sys.path.insert(0, str(Path(__file__).parent))
+import error_pages  # noqa: E402 - a hook is no part of a package
+
+_ERRORS = "errors.md"
 _LINE_MAX = 7
 """Items of a sequence that are drawn side by side."""
 
 
-def on_page_markdown(markdown: str, **given: Any) -> str:
-    """Draw each rule above its text."""
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each code of an error."""
+    text = (Path(config.docs_dir) / _ERRORS).read_text(encoding="utf-8")
+    for code, page in error_pages.pages(text).items():
+        files.append(File.generated(config, error_pages.name_of(code), content=page))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **given: Any) -> str:
+    """Draw each rule above its text; lead from each code to its page."""
+    if page.file.src_path == _ERRORS:
+        markdown = error_pages.linked(markdown)
     return _EBNF.sub(lambda found: f"{_diagram(found[1])}\n\n{found[0]}", markdown)
 
 
