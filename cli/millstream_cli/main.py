@@ -36,6 +36,8 @@ from millstream_cli.serving import server_command
 from millstream_cli.sessions.config import Config, read_config
 from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.results import Session
+from millstream_cli.sql_files.formatting import format_command
+from millstream_cli.sql_files.linting import lint_command
 from millstream_cli.testing.command import run_test_command
 
 _COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
@@ -46,6 +48,8 @@ _COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "datagen": datagen_command,
     "demo": demo_command,
     "migrations": migrations_command,
+    "format": format_command,
+    "lint": lint_command,
 }
 
 

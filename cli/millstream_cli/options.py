@@ -16,18 +16,24 @@ from millstream_cli.screen.show import FORMS
 VERSION = version("millstream")
 COMMANDS = """\
 other commands, each with a --help of its own:
+ to begin
   millstream demo            a shell over queries whose numbers move
   millstream datagen         made-up orders, users, page views, clicks, ratings and bids
+  millstream doctor          what is installed, and what brokers and servers answer
+ files of SQL
+  millstream format          write them in one layout
+  millstream lint            what is wrong with them, without running them
+  millstream test            files with the expected rows below each query
+  millstream migrations      changes of streams, tables and queries as numbered files
+ servers and jobs
   millstream server start    the HTTP server that ksqlDB's clients can use
   millstream server user     a line for the file of its users
-  millstream migrations      changes of streams, tables and queries as numbered files
-  millstream test            files of SQL with the expected rows below each query
   millstream pipeline        persistent queries as jobs on Spark
+ files of data
   millstream backup          back up a database that no process has open
   millstream restore         make a database of a backup
   millstream check           read every byte of a database or a backup
   millstream export, import  the records of a topic, as Parquet
-  millstream doctor          what is installed, and what brokers and servers answer
 """
 
 

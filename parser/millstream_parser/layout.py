@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from .lexemes import Lexeme, LexemeKind, lexemes
-from .spacing import Piece, pieces
+from .spacing import Spaced, spaced_lexemes
 
 WIDTH = 100
 ONE_LINE = 80
@@ -27,12 +27,12 @@ _JOINING = frozenset(["INNER", "LEFT", "RIGHT", "FULL", "OUTER", "JOIN"])
 class Bracket:
     """A pair of brackets with what is between; no closing one if it is missing."""
 
-    opening: Piece
+    opening: Spaced
     inner: tuple[Item, ...]
-    closing: tuple[Piece, ...]
+    closing: tuple[Spaced, ...]
 
 
-Item = Piece | Bracket
+Item = Spaced | Bracket
 
 
 def format_script(text: str) -> str:
@@ -68,7 +68,7 @@ def _statements(all_: Sequence[Lexeme], text: str) -> Iterator[list[Lexeme]]:
 
 def _laid_out(statement: list[Lexeme], text: str) -> list[str]:
     writer = _Writer(text)
-    items = _nested(pieces(statement))
+    items = _nested(spaced_lexemes(statement))
     writer.statement(items)
     lines = writer.lines
     # Never to be seen: what would be read otherwise stays as it is.
@@ -80,18 +80,18 @@ def _words(found: Sequence[Lexeme] | Iterator[Lexeme]) -> list[str]:
     return [lexeme.upper or lexeme.text.rstrip() for lexeme in found]
 
 
-def _nested(flat: Sequence[Piece]) -> tuple[Item, ...]:
-    """Pieces with those between brackets put together."""
-    stack: list[tuple[Piece | None, list[Item]]] = [(None, [])]
-    for piece in flat:
+def _nested(flat: Sequence[Spaced]) -> tuple[Item, ...]:
+    """Lexemes with those between brackets put together."""
+    stack: list[tuple[Spaced | None, list[Item]]] = [(None, [])]
+    for spaced in flat:
         opening, inner = stack[-1]
-        if piece.upper in _CLOSING and (piece.upper != "<" or piece.glued):
-            stack.append((piece, []))
-        elif opening is not None and piece.upper == _CLOSING[opening.upper]:
+        if spaced.upper in _CLOSING and (spaced.upper != "<" or spaced.glued):
+            stack.append((spaced, []))
+        elif opening is not None and spaced.upper == _CLOSING[opening.upper]:
             stack.pop()
-            stack[-1][1].append(Bracket(opening, tuple(inner), (piece,)))
+            stack[-1][1].append(Bracket(opening, tuple(inner), (spaced,)))
         else:
-            inner.append(piece)
+            inner.append(spaced)
     while len(stack) > 1:
         opening, inner = stack.pop()
         assert opening is not None
@@ -104,7 +104,7 @@ def _flat(items: Sequence[Item]) -> str | None:
     found = ""
     for item in items:
         match item:
-            case Piece():
+            case Spaced():
                 if item.comment:
                     return None
                 found += item.text if item.glued or not found else f" {item.text}"
@@ -119,7 +119,7 @@ def _flat(items: Sequence[Item]) -> str | None:
 
 def _upper(items: Sequence[Item], at: int) -> str:
     item = items[at] if 0 <= at < len(items) else None
-    return item.upper if isinstance(item, Piece) else ""
+    return item.upper if isinstance(item, Spaced) else ""
 
 
 def _clauses(items: Sequence[Item]) -> list[tuple[Item, ...]]:
@@ -150,11 +150,11 @@ def _elements(items: Sequence[Item]) -> list[tuple[Item, ...]]:
     """Items cut behind commas, and behind the comment in the line of a comma."""
     found: list[list[Item]] = [[]]
     for item in items:
-        if isinstance(item, Piece) and item.comment and len(found) > 1 and not found[-1]:
+        if isinstance(item, Spaced) and item.comment and len(found) > 1 and not found[-1]:
             found[-2].append(item)
             continue
         found[-1].append(item)
-        if isinstance(item, Piece) and item.upper == ",":
+        if isinstance(item, Spaced) and item.upper == ",":
             found.append([])
     return [tuple(each) for each in found if each]
 
@@ -162,7 +162,7 @@ def _elements(items: Sequence[Item]) -> list[tuple[Item, ...]]:
 def _trailing(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
     """Items without the comments at their end, and these."""
     stop = len(items)
-    while stop and isinstance(found := items[stop - 1], Piece) and found.comment:
+    while stop and isinstance(found := items[stop - 1], Spaced) and found.comment:
         stop -= 1
     return items[:stop], items[stop:]
 
@@ -181,7 +181,7 @@ def _breaks(items: Sequence[Item], at: int) -> bool:
 def _tail(items: Sequence[Item], at: int) -> Sequence[Item]:
     """What stands in the line of the item in front of it."""
     stop = at
-    while stop < len(items) and isinstance(items[stop], Piece) and not _breaks(items, stop):
+    while stop < len(items) and isinstance(items[stop], Spaced) and not _breaks(items, stop):
         stop += 1
     return _trailing(items[at:stop])[0]
 
@@ -194,11 +194,11 @@ class _Writer:
         self.lines = [""]
         self._text = text
         self._ended = False
-        """Whether the next piece has to begin a line, after a comment."""
+        """Whether the next lexeme has to begin a line, after a comment."""
 
     def statement(self, items: Sequence[Item]) -> None:
         """Write a statement behind the comments in front of it, in one line if it fits."""
-        while items and isinstance(items[0], Piece) and items[0].comment:
+        while items and isinstance(items[0], Spaced) and items[0].comment:
             self._comment(items[0], 0)
             items = items[1:]
         if not items:
@@ -245,7 +245,7 @@ class _Writer:
             if at in within:
                 self._line(inner)
             match item:
-                case Piece():
+                case Spaced():
                     self._put(item, inner)
                 case Bracket() if self._fits((item, *_tail(items, at + 1))):
                     self._put_flat((item,), inner)
@@ -267,7 +267,7 @@ class _Writer:
             self._line(indent)
             self._put(bracket.closing[0], indent)
 
-    # ---- pieces
+    # ---- single lexemes
 
     def _fits(self, items: Sequence[Item]) -> bool:
         flat = _flat(items)
@@ -283,9 +283,9 @@ class _Writer:
         match item:
             case Bracket():
                 self._bracket(item, indent)
-            case Piece() if item.comment:
+            case Spaced() if item.comment:
                 self._comment(item, indent)
-            case Piece():
+            case Spaced():
                 self._add(item.text, item.glued, indent)
 
     def _add(self, text: str, glued: bool, indent: int) -> None:
@@ -295,7 +295,7 @@ class _Writer:
         space = "" if glued or not line.strip() else " "
         self.lines[-1] = line + space + text
 
-    def _comment(self, comment: Piece, indent: int) -> None:
+    def _comment(self, comment: Spaced, indent: int) -> None:
         start = self._text.rfind("\n", 0, comment.lexeme.start) + 1
         if not self._text[start : comment.lexeme.start].strip() or self._ended:
             if self.lines[-1].strip():

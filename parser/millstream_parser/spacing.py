@@ -35,7 +35,7 @@ _PAIRS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Spaced:
     """A lexeme as it is written. `glued`: it follows the one before it without a space."""
 
     lexeme: Lexeme
@@ -53,13 +53,13 @@ class Piece:
         return self.lexeme.kind is LexemeKind.COMMENT
 
 
-def pieces(statement: Sequence[Lexeme]) -> list[Piece]:
+def spaced_lexemes(statement: Sequence[Lexeme]) -> list[Spaced]:
     """The lexemes of a statement as they are written. Comments are left out where it is looked at
     what is next to each other."""
     words = [lexeme for lexeme in statement if lexeme.kind is not LexemeKind.COMMENT]
-    laid = _Spaces(words).pieces()
+    laid = _Spaces(words).spaced_lexemes()
     return [
-        Piece(lexeme, lexeme.text.rstrip(), glued=False)
+        Spaced(lexeme, lexeme.text.rstrip(), glued=False)
         if lexeme.kind is LexemeKind.COMMENT
         else next(laid)
         for lexeme in statement
@@ -76,11 +76,11 @@ class _Spaces:
         self._types: list[str] = []
         """Which types with parts are open: ARRAY<…>."""
 
-    def pieces(self) -> Iterator[Piece]:
+    def spaced_lexemes(self) -> Iterator[Spaced]:
         """The words as they are written."""
         for at, word in enumerate(self._words):
             glued = at > 0 and self._glued(at)
-            yield Piece(word, self._cased(at), glued)
+            yield Spaced(word, self._cased(at), glued)
             match word.upper:
                 case "(" | "[":
                     declared = self._upper(at - 2) in _DECLARED

@@ -1,0 +1,1 @@
+"""`millstream format` and `millstream lint`: files of SQL, without running them."""
