@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+from millstream.service.processing_stream import NAME as PROCESSING_LOG
 from millstream_cli.sessions.results import Status
 
 _SECONDS = 1.0
@@ -50,6 +51,11 @@ def toolbar(status: Status, form: str, vi: bool) -> StyleAndTextTuples:
     parts.append(("", f"| {running} of {len(states)} {noun} running "))
     if failed:
         parts.append(("class:bottom-toolbar.bad", f" {failed} in error "))
+    skipped = sum(query.skipped for query in status.queries)
+    if skipped:
+        noun = "record" if skipped == 1 else "records"
+        text = f" {skipped:,} {noun} skipped, see {PROCESSING_LOG} "
+        parts.append(("class:bottom-toolbar.bad", text))
     left = sum(query.restore_left for query in status.queries)
     if left:
         total = sum(query.restore_total for query in status.queries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from millstream.model.errors import MillstreamError
 from millstream.query.changes import Deletion
@@ -12,6 +13,7 @@ from millstream_cli.screen.cells import cell, to_json
 from millstream_cli.screen.live import Followed, follow, incoming, marked
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.tables import TableStyle, table, vertical
+from millstream_cli.screen.window_times import with_times
 from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.results import Live, Message, Outcome, ResultTable, Row
 
@@ -75,11 +77,12 @@ def _answer(answer: ResultTable, out: Output, look: TableStyle) -> None:
     if look.form in ("JSON", "CSV"):
         out.lines(list(_records(answer.columns, answer.rows, look.form)))
         return
+    rows = with_times(answer.columns, answer.rows)
     lines = [answer.title] if answer.title else []
     if look.form == "VERTICAL":
-        lines += vertical(answer.columns, answer.rows)
+        lines += vertical(answer.columns, rows)
     else:
-        lines += table(answer.columns, answer.rows, out.width, look)
+        lines += table(answer.columns, rows, out.width, look)
     if answer.footer:
         lines.append(answer.footer)
     if look.pager:
@@ -89,6 +92,9 @@ def _answer(answer: ResultTable, out: Output, look: TableStyle) -> None:
 
 
 def _live(live: Live, out: Output, look: TableStyle) -> None:
+    if look.form not in ("JSON", "CSV"):
+        batches = (with_times(live.columns, batch) for batch in live.batches)
+        live = replace(live, batches=batches)
     # An exception in the middle of drawing would leave the console in its buffering state.
     with noted() as interrupt:
         if live.columns and look.form == "TABULAR":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from millstream.catalog.source import Source
 from millstream.metrics.figures import PERSISTENT, QueryMetrics
+from millstream.model.problem import LATE
 from millstream.model.schema import Role
 from millstream.query.changes import changed_rows
 from millstream.query.results import Done, History, Result, Rows, Stream
@@ -180,9 +181,14 @@ def _source(source: Source) -> SourceName:
 
 
 def _status(query: QueryMetrics) -> QueryStatus:
+    skipped = sum(count for kind, count in query.problems.items() if kind != LATE)
+    status = QueryStatus(query.query_id, query.state, query.lag, skipped=skipped)
     replay = query.restoration
     if replay is None:
-        return QueryStatus(query.query_id, query.state, query.lag)
-    return QueryStatus(
-        query.query_id, query.state, query.lag, replay.left, replay.total, replay.eta_seconds
+        return status
+    return replace(
+        status,
+        restore_left=replay.left,
+        restore_total=replay.total,
+        eta_seconds=replay.eta_seconds,
     )

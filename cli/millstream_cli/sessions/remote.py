@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import quote
 
 from millstream.history.progress import StageProgress
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.model.problem import LATE
 from millstream.query.session import Session
 from millstream.remote.database import RemoteDatabase
 from millstream.remote.http import LINES, Credentials, RefusedError, Reply, Wire
@@ -37,6 +39,9 @@ from millstream_cli.sessions.results import (
 from millstream_cli.sessions.settings import Settings
 from millstream_parser.lexemes import LexemeKind, lexemes
 
+_PROBLEMS = re.compile(
+    r'^millstream_query_problems_total\{kind="([^"]+)",query="([^"]+)"\} (\d+)', re.MULTILINE
+)
 _LAG = re.compile(r'^millstream_query_lag_records\{query="([^"]+)"\} (\d+)', re.MULTILINE)
 _NAMES = "LIST STREAMS EXTENDED; LIST TABLES EXTENDED; LIST TYPES; LIST TOPICS;"
 
@@ -100,12 +105,15 @@ class RemoteSession:
             self._names = self._fetched()
             self._stale = False
         [entity] = self._post("SHOW QUERIES;")
-        lags = self._lags()
+        lags, skipped = self._told()
         return Status(
             self.where,
             tuple(
                 QueryStatus(
-                    query["id"], str(query.get("state") or "RUNNING"), lags.get(query["id"])
+                    query["id"],
+                    str(query.get("state") or "RUNNING"),
+                    lags.get(query["id"]),
+                    skipped=skipped[query["id"]],
                 )
                 for query in entity["queries"]
                 if query.get("queryType", "PERSISTENT") == "PERSISTENT"
@@ -193,16 +201,20 @@ class RemoteSession:
     def _is_property(self, name: str) -> None:
         self.wire.get(f"/is_valid_property/{quote(name, safe='')}")
 
-    def _lags(self) -> dict[str, int]:
-        """Query -> records not yet processed; empty if the server does not report it."""
+    def _told(self) -> tuple[dict[str, int], Counter[str]]:
+        """Query -> records not yet processed, and records that it could not process; empty if the
+        server does not report them."""
+        skipped = Counter[str]()
         if not self._tells_lags:
-            return {}
+            return {}, skipped
         try:
             figures = self.wire.text("/metrics")
         except MillstreamError:
             self._tells_lags = False
-            return {}
-        return {query: int(lag) for query, lag in _LAG.findall(figures)}
+            return {}, skipped
+        for kind, query, count in _PROBLEMS.findall(figures):
+            skipped[query] += int(count) if kind != LATE else 0
+        return {query: int(lag) for query, lag in _LAG.findall(figures)}, skipped
 
     def _fetched(self) -> Names:
         found = self._post(_NAMES)

@@ -70,6 +70,8 @@ class QueryStatus:
     restore_left: int = 0
     restore_total: int = 0
     eta_seconds: float | None = None
+    skipped: int = 0
+    """Records that it could not process, late ones aside."""
 
 
 @dataclass(frozen=True, slots=True)

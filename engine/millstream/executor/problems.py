@@ -14,7 +14,7 @@ from millstream.executor.made_rows import SKIPPED, users_traceback
 from millstream.executor.processors import ProcessingError
 from millstream.model.batch import PART, SEQ
 from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
-from millstream.model.problem import Problem
+from millstream.model.problem import LATE, Problem
 from millstream.model.row_text import row_text
 from millstream.topology.topology import SubTopology
 
@@ -65,7 +65,7 @@ def late_rows(
             if row["late"]:
                 message = f"{row['late']} row(s) came after their window had closed"
                 topic = sub.inputs[0].topic
-                result.append(Problem("LATE", message, topic, row[PART], count=row["late"]))
+                result.append(Problem(LATE, message, topic, row[PART], count=row["late"]))
     return tuple(result)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LATE = "LATE"
+"""The kind of rows that came after their window had closed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

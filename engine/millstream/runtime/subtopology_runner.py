@@ -9,6 +9,7 @@ from typing import Generic
 from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
 from millstream.model.errors import CorruptionError, MillstreamError
 from millstream.model.event_time import END, NEVER
+from millstream.model.problem import LATE
 from millstream.runtime.changelogs import check_position, skip_truncated
 from millstream.runtime.channels import Channels
 from millstream.runtime.fetch_quota import FetchQuota, records_between
@@ -376,7 +377,7 @@ class SubTopologyRunner(Generic[Batch]):
         self.metrics.calls = self.metrics.calls.plus(result.calls)
         self.metrics.records_out += sum(output.count for output in result.outputs)
         for problem in result.problems:
-            if problem.kind == "LATE":
+            if problem.kind == LATE:
                 self.metrics.late += problem.count
             else:
                 self.metrics.problems += problem.count

@@ -20,7 +20,7 @@ from millstream.catalog.source import Source
 from millstream.log.log import AS_THE_CLUSTER, Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError
-from millstream.model.problem import Problem
+from millstream.model.problem import LATE, Problem
 from millstream.model.settings import EngineSettings
 from millstream.plan.define import create_source
 from millstream.push.push_queries import PushQueries
@@ -48,7 +48,7 @@ WITH (KAFKA_TOPIC='{{topic}}', VALUE_FORMAT='JSON');"""
 _TYPES = {"DESERIALIZATION": 0, "SERIALIZATION": 3, "STATE": 4, "COMMAND": 4}
 """The type of an entry by the kind of the problem. All other kinds have type 1, a record processing
 error."""
-_WARNINGS = frozenset({"LATE", "NULL_KEY"})
+_WARNINGS = frozenset({LATE, "NULL_KEY"})
 
 
 def topic_of(settings: EngineSettings) -> str:

@@ -190,8 +190,17 @@ def test_status_and_names(served: Served, session: RemoteSession) -> None:
         return 200, [{"@type": "queries", "queries": queries}]
 
     served.answers = told
-    served.figures = '# HELP x\nmillstream_query_lag_records{query="Q1"} 42\n'
-    assert session.status().queries == (QueryStatus("Q1", "RUNNING", 42),)
+    problems = 'millstream_query_problems_total{kind="%s",query="%s"} %d\n'
+    served.figures = '# HELP x\nmillstream_query_lag_records{query="Q1"} 42\n' + "".join(
+        problems % each
+        for each in (
+            ("EXPRESSION", "Q1", 3),
+            ("LATE", "Q1", 5),
+            ("NULL_KEY", "Q1", 4),
+            ("X", "Q2", 9),
+        )
+    )
+    assert session.status().queries == (QueryStatus("Q1", "RUNNING", 42, skipped=7),)
     [column_k, column_a] = session.names().sources["S"].columns
     assert column_k.key and column_a.type == "ARRAY<BIGINT>"
     served.figures = ""

@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+import millstream
 from millstream_cli.prompt.toolbar import Watch, toolbar
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.progress import wait
+from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.results import QueryStatus, Status
 from millstream_cli.sessions.sizes import rows_in
 
@@ -36,10 +38,22 @@ def bar(*queries: QueryStatus, reachable: bool = True) -> str:
             (QueryStatus("A", "RESTORING", 0, 25, 100, 12.3),),
             ("0 of 1", "restoring 75 %, 12 s left"),
         ),
+        (
+            (QueryStatus("A", "RUNNING", 0, skipped=1),),
+            (" 1 record skipped, see KSQL_PROCESSING_LOG ",),
+        ),
+        (
+            (QueryStatus("A", "RUNNING", 0, skipped=999), QueryStatus("B", "RUNNING", skipped=2)),
+            (" 1,001 records skipped, see KSQL_PROCESSING_LOG ",),
+        ),
     ],
 )
 def test_the_bar(queries: tuple[QueryStatus, ...], wanted: tuple[str, ...]) -> None:
     assert all(part in bar(*queries) for part in wanted)
+
+
+def test_a_bar_of_healthy_queries_speaks_of_no_skipped_record() -> None:
+    assert "skipped" not in bar(QueryStatus("A", "RUNNING", 0))
 
 
 def test_the_bar_without_a_server() -> None:
@@ -104,3 +118,24 @@ def test_rows_of_files(tmp_path: Path) -> None:
     assert rows_in(tmp_path / "a.json") is None
     assert rows_in(tmp_path / "a.parquet") == 3
     assert rows_in(tmp_path / "none.csv") is None
+
+
+def test_records_that_are_skipped_are_counted_and_late_ones_are_not() -> None:
+    with millstream.connect() as db:
+        session = LocalSession(db)
+        for _ in session.run("""
+            CREATE STREAM s (k STRING KEY, v INT, t BIGINT)
+              WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON', TIMESTAMP='t');
+            CREATE STREAM raw (k STRING KEY, v STRING)
+              WITH (KAFKA_TOPIC='s', VALUE_FORMAT='KAFKA');
+            CREATE TABLE w AS SELECT k, COUNT(*) AS c FROM s
+              WINDOW TUMBLING (SIZE 1 SECOND, GRACE PERIOD 0 SECONDS) GROUP BY k;
+            INSERT INTO raw VALUES ('a', 'no JSON');
+            INSERT INTO s VALUES ('a', 1, 900000);
+            INSERT INTO s VALUES ('a', 1, 1);
+        """):
+            pass
+        session.database.wait()
+        (query,) = session.status().queries
+        assert query.skipped == 1
+        assert session.database.metrics().query(query.query_id).problems["LATE"] == 1
