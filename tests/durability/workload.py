@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 
 import millstream
+from millstream.log import shrinking
 from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended, Topic
+from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
 
 SCRIPT = """
@@ -22,6 +25,20 @@ SET 'processing.guarantee' = 'exactly_once_v2';
 CREATE TABLE sums AS SELECT k, COUNT(*) AS n, SUM(v) AS total FROM s GROUP BY k EMIT CHANGES;
 """
 NAME = "a.db"
+SCRATCH = Topic("scratch", 1)
+
+
+def shrink(log: EmbeddedLog) -> None:
+    """Have tables moved to the front of the file: whatever is free there is too much."""
+    shrinking.SPARE_BYTES, shrinking.MOST, shrinking.ENOUGH = 0, 1.0, 1.0
+    log.create_topic(SCRATCH)
+    values = [os.urandom(50_000) for _ in range(10)]
+    batch = raw_batch([(None, value, 0) for value in values])
+    log.send([Appended(SCRATCH.name, 0, batch, len(values))])
+    with log._lock:
+        log._file.checkpoint()
+    log.delete_topic(SCRATCH.name)
+    log._upkeep.shrinking.run()
 
 
 def main() -> None:
@@ -40,11 +57,13 @@ def main() -> None:
                 number += 1
                 if number % 10 == 0 or number == count:
                     db.wait()
+                log = db.engine.log
+                assert isinstance(log, EmbeddedLog)
                 if number % 25 == 0:
-                    log = db.engine.log
-                    assert isinstance(log, EmbeddedLog)
                     with log._lock:
                         log._file.checkpoint()
+                if number % 25 == 17:
+                    shrink(log)
             if number == count and "--wait" in sys.argv:
                 print("done", flush=True)
                 signal.pause()

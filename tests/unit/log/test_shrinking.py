@@ -250,6 +250,29 @@ def test_a_failure_loses_nothing(
     world.log.close()
 
 
+def test_a_backup_reads_what_was_there_when_it_began(tmp_path: Path) -> None:
+    world = filled(tmp_path / "a.db")
+
+    def held() -> dict[str, list[pa.Table]]:
+        return {
+            stored.topic.name: [
+                pa.Table.from_batches(snapshot.rows(stored, each)) for each in stored.segments
+            ]
+            for stored in snapshot.contents.topics
+        }
+
+    with world.log.snapshot() as snapshot:
+        before = held()
+        world.log.delete_topic("large")
+        world.log.shrink()
+        assert held() == before
+    del world.appended["large"]
+    world.log.shrink()
+    world.assert_small()
+    world.check_all()
+    world.log.close()
+
+
 def test_what_a_kill_leaves_is_dropped(tmp_path: Path) -> None:
     world = filled(tmp_path / "a.db")
     segment = world.log._contents.topics["small"].segments[0]
