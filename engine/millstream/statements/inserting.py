@@ -20,7 +20,7 @@ from millstream.log.log import Appended
 from millstream.log.reopening import ReopeningWriter
 from millstream.model import refusals
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
-from millstream.model.errors import RecordError, StatementError
+from millstream.model.errors import MillstreamError, RecordError, StatementError
 from millstream.model.event_time import LATEST
 from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
@@ -34,6 +34,7 @@ from millstream.query.session import Session
 from millstream.statements import wordings
 from millstream.statements.constants import constant_row
 from millstream.statements.loading import load_batches
+from millstream.statements.local_file import files_of
 from millstream_parser.statements import CopyFrom, InsertValues, Tree
 
 _ROWTIME = Column("ROWTIME", BIGINT)
@@ -144,8 +145,8 @@ def rowtime_error(rowtime: int) -> StatementError:
 
 
 def copy_from(statement: CopyFrom, inserts: Inserts, session: Session) -> Done:
-    """Execute COPY … FROM a local file. Rows that cannot be read are skipped; the result gives
-    their number, and the reasons for the first of them."""
+    """Execute COPY … FROM local files. Rows that cannot be read are skipped; the result gives
+    their number, and the reasons for the first of them. An error says what was copied before."""
     if not session.local:
         raise wordings.COPY_OVER_NETWORK()
     source = inserts.registry.catalog.source(statement.target)
@@ -157,23 +158,34 @@ def copy_from(statement: CopyFrom, inserts: Inserts, session: Session) -> Done:
             unknown=unknown[0], hint=f"Its properties are {', '.join(_OPTIONS)}."
         )
     rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else inserts.clock()
-    copied = 0
-    rejects: list[object] = []
     schema, file_format = insertable_schema(source), options.get("FORMAT")
-    null = options.get("NULLSTR", "")
-    for loaded in load_batches(statement.path, schema, format=file_format, null=null):
-        table = loaded.table
-        columns = {name: table.column(name) for name in table.column_names}
-        if table.num_rows:
-            append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), inserts)
-        copied += table.num_rows
-        session.inserted = True
-        rejects.extend(loaded.rejects)
-        if session.on_copy_progress is not None:
-            session.on_copy_progress(statement.path, copied)
-    message = f"{copied} rows copied into {source.name}"
+    null, paths, copied = options.get("NULLSTR", ""), files_of(statement.path), 0
+    rejects: list[str] = []
+    for number, path in enumerate(paths):
+        about, own = f"{path}, " if len(paths) > 1 else "", 0
+        try:
+            for loaded in load_batches(path, schema, format=file_format, null=null):
+                rows = loaded.table.num_rows
+                if rows:
+                    columns = {
+                        name: loaded.table.column(name) for name in loaded.table.column_names
+                    }
+                    append(source, columns, pa.array(np.full(rows, rowtime), pa.int64()), inserts)
+                own += rows
+                session.inserted = True
+                rejects += (f"{about}{reject}" for reject in loaded.rejects)
+                if session.on_copy_progress is not None:
+                    session.on_copy_progress(path, own)
+        except MillstreamError as error:
+            if number:
+                before = f"{copied} rows of the {number} files before it are copied."
+                error.detail = "\n".join(filter(None, (error.detail, before)))
+            raise
+        copied += own
+    of_files = f" from {len(paths)} files" if len(paths) > 1 else ""
+    message = f"{copied} rows copied into {source.name}{of_files}"
     if rejects:
-        shown = "; ".join(map(str, rejects[:_REJECTS_SHOWN]))
+        shown = "; ".join(rejects[:_REJECTS_SHOWN])
         message += f"; {len(rejects)} rows could not be read: {shown}"
     return Done(message)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from enum import Enum
 from pathlib import Path
 
@@ -20,6 +21,7 @@ class FileFormat(Enum):
     PARQUET = "PARQUET"
 
 
+_WILDCARDS = "*?["
 _SUFFIXES = {
     ".csv": FileFormat.CSV,
     ".tsv": FileFormat.CSV,
@@ -53,13 +55,23 @@ def file_format(path: str, name: str | None = None) -> FileFormat:
     return found
 
 
+def files_of(path: str) -> list[str]:
+    """The files that a path with wildcards (`*`, `?`, `[a-z]`, `**` for folders) names, in the
+    order of their names; a path without any, or that of a file, is itself. Raises StatementError if
+    there is none."""
+    if not any(sign in path for sign in _WILDCARDS) or Path(path).is_file():
+        return [path]
+    found = sorted(name for name in glob.glob(path, recursive=True) if Path(name).is_file())  # noqa: PTH207 relative and absolute patterns
+    if not found:
+        raise wordings.FILE_MISSING(path=path)
+    return found
+
+
 def open_for(path: str) -> duckdb.DuckDBPyConnection:
     """A separate DuckDB instance that may read one file. Raises StatementError if the file does
     not exist."""
-    if "://" in path or any(sign in path for sign in "*?["):
-        raise wordings.FILE_PATH(
-            path=path, hint="Give the plain path of a file, without wildcards."
-        )
+    if "://" in path:
+        raise wordings.FILE_PATH(path=path, hint="Give the path of a file.")
     if not Path(path).is_file():
         raise wordings.FILE_MISSING(path=path)
     try:

@@ -71,7 +71,7 @@ ROW_OF_PARAMETERS = Template("Row {row} of the parameters cannot be used: {reaso
 ROW_OF_DATA = Template("Failed to insert row {row} into '{source}'. {reason}")
 CONNECT_MISSING = Template("Connectors need Kafka Connect, which is not configured")
 FILE_FORMAT_UNKNOWN = Template("Cannot tell the format of '{path}' from its name.")
-FILE_PATH = Template("Cannot read '{path}': COPY reads one local file.")
+FILE_PATH = Template("Cannot read '{path}': COPY reads local files.")
 FILE_MISSING = Template("Cannot read '{path}': there is no such file.")
 
 TEMPLATES = templates_in(globals())

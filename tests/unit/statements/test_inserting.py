@@ -190,6 +190,36 @@ def test_copy_json_and_parquet(people: Database, tmp_path: Path) -> None:
     assert found == [(1, "ann", None), (3, None, 7), (8, "x", None), (9, None, None)]
 
 
+def test_copy_of_several_files(people: Database, tmp_path: Path) -> None:
+    for name, text in {
+        "b/2.csv": "ID,NAME,AGE\n1,Bob,5\n",
+        "a/1.csv": "ID,NAME,AGE\n2,Ann,x\n3,Cleo,7\n",
+        "a/1.jsonl": '{"id": 4, "age": 8}\n',
+        "a/1.txt": "none of them",
+        "a/[x].csv": "ID,NAME,AGE\n5,Eve,9\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    message = copied(people, Path(f"{tmp_path}/**/*.csv"))
+    assert message.startswith("3 rows copied into PEOPLE from 3 files; 1 rows could not be read: ")
+    assert f"{tmp_path}/a/1.csv, line 2, column AGE" in message
+    assert sorted(rows(people, "SELECT id FROM people;")) == [(1,), (3,), (5,)]
+    # A name with such signs that is a file is that file.
+    assert copied(people, tmp_path / "a/[x].csv") == "1 rows copied into PEOPLE"
+    assert copied(people, tmp_path / "a/1.js*") == "1 rows copied into PEOPLE"
+    error = refused(people, f"COPY people FROM '{tmp_path}/none*.csv';")
+    assert "none*.csv" in str(error)
+
+
+def test_copy_tells_what_was_copied_before_an_error(people: Database, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("ID,NAME,AGE\n7,Ann,5\n")
+    (tmp_path / "2.csv").write_text("ID,COLOUR\n8,red\n")
+    error = refused(people, f"COPY people FROM '{tmp_path}/*.csv';")
+    assert "COLOUR" in str(error) and "2.csv" in str(error)
+    assert "1 rows of the 1 files before it are copied." in str(error)
+    assert rows(people, "SELECT id FROM people;") == [(7,)]
+
+
 def test_copy_options(people: Database, tmp_path: Path) -> None:
     path = tmp_path / "people.txt"
     path.write_text("id,name,age\n1,NA,30\n")
@@ -201,8 +231,8 @@ def test_copy_options(people: Database, tmp_path: Path) -> None:
     refused(people, f"COPY people FROM '{path}' WITH (FORMAT='CSV', ROWTIME='now');")
 
 
-@pytest.mark.parametrize("name", ["none.csv", "*.csv", "http://localhost/x.csv"])
-def test_copy_reads_one_local_file(people: Database, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["none.csv", "none*.csv", "http://localhost/x.csv"])
+def test_copy_reads_local_files(people: Database, tmp_path: Path, name: str) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
     place = name if "://" in name else f"{tmp_path}/{name}"
     refused(people, f"COPY people FROM '{place}';")

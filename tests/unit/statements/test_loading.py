@@ -140,8 +140,8 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
         load(path, SIMPLE)
     with pytest.raises(StatementError, match="no such file"):
         load(tmp_path / "b.csv", SIMPLE)
-    for remote in ("https://example.org/a.csv", "s3://b/a.parquet", str(tmp_path / "*.csv")):
-        with pytest.raises(StatementError, match="one local file"):
+    for remote in ("https://example.org/a.csv", "s3://b/a.parquet"):
+        with pytest.raises(StatementError, match="local files"):
             list(load_batches(remote, SIMPLE))
     with pytest.raises(StatementError, match="as PARQUET"):
         load(path, SIMPLE, format="parquet")
