@@ -122,10 +122,11 @@ def policy_of(config: Mapping[str, str]) -> Policy:
 
 
 def _segment_ms(config: Mapping[str, str], oldest_ms: int | None, *, compacts: bool) -> int | None:
-    if oldest_ms is None and not compacts:
-        return None
-    kept = SEGMENT_MS if oldest_ms is None else max(1, oldest_ms // SEGMENTS)
-    return _number(config, "segment.ms", min(SEGMENT_MS, kept))
+    default = None
+    if oldest_ms is not None or compacts:
+        kept = SEGMENT_MS if oldest_ms is None else max(1, oldest_ms // SEGMENTS)
+        default = min(SEGMENT_MS, kept)
+    return _number(config, "segment.ms", default)
 
 
 def _number(config: Mapping[str, str], name: str, default: int | None = None) -> int | None:

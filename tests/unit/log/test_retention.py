@@ -369,3 +369,15 @@ def test_what_is_truncated_gives_its_space_back(clock: Clock, tmp_path: Path) ->
     assert offsets == list(range(790, 800))
     log.close()
     assert path.stat().st_size < 40 << 20, "80 MB have passed"
+
+
+def test_segment_ms_closes_segments_without_a_retention_time(clock: Clock) -> None:
+    log = opened(":memory:", clock, Topic("t", 1, config={"segment.ms": "1000"}))
+    for number in range(5):
+        add(log, "t", 0, clock.now - 9 * HOUR + 1000 * number)
+    assert segments(log) == 5
+    log.configure_topic("t", {"retention.ms": str(8 * HOUR)})
+    clock.wait(0)
+    log.maintain()
+    assert starts(log, parts=1) == [5]
+    log.close()
