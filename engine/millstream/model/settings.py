@@ -119,6 +119,8 @@ class EngineSettings:
     """Rows that a push query's client has not read yet; with more it is dropped."""
     processing_rows: bool = False
     """Whether entries of KSQL_PROCESSING_LOG hold the records and rows that they are about."""
+    processing_retention_ms: int = 604_800_000
+    """How long entries of KSQL_PROCESSING_LOG are kept, of which there are 100,000 at most."""
     checkpoints_url: str = ""
     """Where checkpoints of state are written, and loaded from by an instance that lacks the state:
     a folder, or a URL such as s3://bucket/shop; empty: nowhere. Several databases and services may

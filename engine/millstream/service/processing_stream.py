@@ -19,7 +19,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.log.log import AS_THE_CLUSTER, Appended, Topic
 from millstream.model.batch import raw_batch
-from millstream.model.errors import ConflictError, MillstreamError
+from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
 from millstream.model.problem import LATE, Problem
 from millstream.model.settings import EngineSettings
 from millstream.plan.define import create_source
@@ -30,7 +30,9 @@ from millstream_parser import parse
 from millstream_parser import statements as s
 
 NAME = "KSQL_PROCESSING_LOG"
-_TRUNCATED_EVERY = KEPT_MAX // 10
+WRITTEN_MAX = 100_000
+"""The entries of the topic: in a storm of errors, retention by age would come too late."""
+_TRUNCATED_EVERY = WRITTEN_MAX // 10
 _CAUSED = "CAUSE ARRAY<STRING>"
 _STATEMENT = f"""\
 CREATE SOURCE STREAM {NAME} (
@@ -75,10 +77,15 @@ def open_processing_stream(
     """Create the stream's topic, and append entries of the processing log to it from now on."""
     registry = inserts.registry
     topic = topic_of(registry.settings)
-    if registry.log.topic(topic) is None:
-        config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    known = registry.log.topic(topic)
+    retention = {"retention.ms": str(registry.settings.processing_retention_ms)}
+    if known is None:
+        config = {"cleanup.policy": "delete", **retention}
         with suppress(ConflictError):
             registry.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
+    elif known.config.get("retention.ms", retention["retention.ms"]) != retention["retention.ms"]:
+        with suppress(UnavailableError):
+            registry.log.configure_topic(topic, retention)
     stream = replace(processing_stream(registry.settings))
     catalog = replace(registry.catalog, system={stream.name: stream})
     registry.definitions = registry.definitions.with_catalog(catalog)
@@ -87,7 +94,7 @@ def open_processing_stream(
 
 @dataclass(slots=True)
 class _Recorder:
-    """Appends entries to the topic, and keeps the newest `KEPT_MAX` there."""
+    """Appends entries to the topic, and keeps the newest `WRITTEN_MAX` there at most."""
 
     inserts: Inserts
     push_queries: PushQueries
@@ -125,7 +132,7 @@ class _Recorder:
             self.added = 0
             log = self.inserts.registry.log
             end = log.end_offset(self.topic, 0)
-            log.truncate(self.topic, 0, max(0, end - KEPT_MAX))
+            log.truncate(self.topic, 0, max(0, end - WRITTEN_MAX))
 
 
 def _value(query_id: str, problem: Problem, time: int, rows: bool) -> bytes:

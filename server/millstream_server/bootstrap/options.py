@@ -65,6 +65,13 @@ OPTIONS: tuple[Option, ...] = (
         "false",
         "Whether entries of the processing log hold the rows that they are about.",
     ),
+    Option(
+        "millstream.processing.log.retention.ms",
+        _C,
+        "604800000",
+        "How long entries of the processing log are kept.",
+        1 << 53,
+    ),
     Option("spark.master", _T, "local[*]", "Where history runs on Spark; spark.…: its options."),
     # --- other instances of the service, on Kafka
     Option("ksql.internal.listener", _T, "", "host:port where other instances ask; TLS as below."),

@@ -77,6 +77,7 @@ def open_database(config: ServerConfig) -> Database:
             decoded_bytes=config.count("millstream.decoded.max.bytes"),
             linger_ms=config.count("millstream.linger.ms"),
             processing_rows=config.flag("ksql.logging.processing.rows.include"),
+            processing_retention_ms=config.count("millstream.processing.log.retention.ms"),
             topic_settings=_topic_settings(config),
             checkpoints_url=config.text("millstream.checkpoints.dir"),
             checkpoint_interval_ms=config.count("millstream.checkpoints.interval.ms"),

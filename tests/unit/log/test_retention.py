@@ -377,7 +377,9 @@ def test_segment_ms_closes_segments_without_a_retention_time(clock: Clock) -> No
         add(log, "t", 0, clock.now - 9 * HOUR + 1000 * number)
     assert segments(log) == 5
     log.configure_topic("t", {"retention.ms": str(8 * HOUR)})
-    clock.wait(0)
-    log.maintain()
+    for _ in range(2):
+        # The last segment is known not to grow only at the second look.
+        clock.wait(0)
+        log.maintain()
     assert starts(log, parts=1) == [5]
     log.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +16,12 @@ from millstream.model.batch import raw_batch
 from millstream.model.problem import Problem
 from millstream.model.settings import EngineSettings
 from millstream.service import processing_stream
+from millstream.service.engine import Engine
+from millstream.service.execution import open_engine
+from millstream.service.processing_stream import topic_of
 from tests.unit.conftest import LATE
 
+HOUR = 3_600_000
 BAD = """
 CREATE STREAM s (k INT KEY, v INT, d STRING) WITH (KAFKA_TOPIC='s', FORMAT='JSON', PARTITIONS=1);
 CREATE STREAM o AS SELECT k, v, CAST(d AS INT) AS n FROM s;
@@ -188,6 +194,7 @@ def test_it_has_the_prefix_of_its_service() -> None:
 
 def test_only_the_newest_entries_are_kept(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processing_stream, "KEPT_MAX", 20)
+    monkeypatch.setattr(processing_stream, "WRITTEN_MAX", 20)
     monkeypatch.setattr(processing_stream, "_TRUNCATED_EVERY", 5)
     for number in range(50):
         problem = Problem("EXPRESSION", f"e{number}\udc80", "s", 0, number)
@@ -197,3 +204,27 @@ def test_only_the_newest_entries_are_kept(db: Database, monkeypatch: pytest.Monk
     assert log.end_offset(topic, 0) == 120, "of many at once the last ones are written"
     assert 15 <= log.end_offset(topic, 0) - log.start_offset(topic, 0) <= 25
     assert db.engine.processing_log.counts("q") == {"EXPRESSION": 200}
+
+
+def test_entries_leave_when_they_are_too_old(tmp_path: Path) -> None:
+    """Also those of a database whose log had no limit, and which is opened with another one."""
+    now, hour = [100 * HOUR], EngineSettings(processing_retention_ms=HOUR)
+    topic = topic_of(hour)
+
+    def opened(settings: EngineSettings) -> Engine:
+        return open_engine(str(tmp_path / "a.db"), settings, lambda: now[0])
+
+    engine = opened(replace(hour, processing_retention_ms=1000 * HOUR))
+    engine.processing_log.add("q", [Problem("EXPRESSION", "old", "s", 0, 1)])
+    now[0] += 2 * HOUR
+    engine.log.maintain()
+    assert engine.log.start_offset(topic, 0) == 0
+    engine.close()
+    engine = opened(hour)
+    for _ in range(2):
+        now[0] += HOUR // 10
+        engine.log.maintain()
+    assert engine.log.start_offset(topic, 0) == engine.log.end_offset(topic, 0) == 1
+    engine.processing_log.add("q", [Problem("EXPRESSION", "new", "s", 0, 2)])
+    assert engine.log.end_offset(topic, 0) == 2
+    engine.close()
