@@ -6,7 +6,7 @@ of a longer one each clause begins a line, and what does not fit is broken at co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -20,6 +20,8 @@ _INDENT = 2
 _CLOSING = {"(": ")", "[": "]", "<": ">"}
 """A `<` opens the parts of a type where it follows a word without a space."""
 _CLAUSES = frozenset(["SELECT", "FROM", "WHERE", "HAVING", "WINDOW", "LIMIT", "VALUES", "WITH"])
+_NESTED_MAX = 128
+"""As in the parser; statements beyond stay as they are."""
 _JOINING = frozenset(["INNER", "LEFT", "RIGHT", "FULL", "OUTER", "JOIN"])
 
 
@@ -68,12 +70,21 @@ def _statements(all_: Sequence[Lexeme], text: str) -> Iterator[list[Lexeme]]:
 
 def _laid_out(statement: list[Lexeme], text: str) -> list[str]:
     writer = _Writer(text)
-    items = _nested(spaced_lexemes(statement))
-    writer.statement(items)
+    if _depth(statement) <= _NESTED_MAX:
+        writer.statement(_nested(spaced_lexemes(statement)))
     lines = writer.lines
     # Never to be seen: what would be read otherwise stays as it is.
     same = _words(lexemes("\n".join(lines))) == _words(statement)
     return lines if same else text[statement[0].start : statement[-1].end].split("\n")
+
+
+def _depth(statement: Sequence[Lexeme]) -> int:
+    """How deep brackets are nested."""
+    deepest = depth = 0
+    for lexeme in statement:
+        depth += (lexeme.upper in _CLOSING) - (lexeme.upper in _CLOSING.values())
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _words(found: Sequence[Lexeme] | Iterator[Lexeme]) -> list[str]:
@@ -167,21 +178,31 @@ def _trailing(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
     return items[:stop], items[stop:]
 
 
-def _breaks(items: Sequence[Item], at: int) -> bool:
-    """Whether a line that is too long is broken in front of an item."""
-    word, before = _upper(items, at), list(_uppers(items[:at], 0))
-    if before.count("CASE") > before.count("END"):
-        return word in {"WHEN", "ELSE"}
-    # The AND of BETWEEN is none that connects conditions.
-    between = max((number for number, each in enumerate(before) if each == "BETWEEN"), default=-1)
-    joins = between < 0 or "AND" in before[between:]
-    return word == "OR" or (word == "AND" and joins)
+def _breaks(items: Sequence[Item]) -> list[int]:
+    """In front of which items a line that is too long is broken."""
+    found, open_cases, between = [], 0, False
+    for at, word in enumerate(_uppers(items, 0)):
+        match word:
+            case "CASE":
+                open_cases += 1
+            case "END":
+                open_cases = max(0, open_cases - 1)
+            case "BETWEEN":
+                between = True
+            case "AND" if between:
+                # It connects no conditions.
+                between = False
+            case "WHEN" | "ELSE" if open_cases and at:
+                found.append(at)
+            case "AND" | "OR" if not open_cases and at:
+                found.append(at)
+    return found
 
 
-def _tail(items: Sequence[Item], at: int) -> Sequence[Item]:
+def _tail(items: Sequence[Item], at: int, breaks: Collection[int]) -> Sequence[Item]:
     """What stands in the line of the item in front of it."""
     stop = at
-    while stop < len(items) and isinstance(items[stop], Spaced) and not _breaks(items, stop):
+    while stop < len(items) and isinstance(items[stop], Spaced) and stop not in breaks:
         stop += 1
     return _trailing(items[at:stop])[0]
 
@@ -239,15 +260,16 @@ class _Writer:
 
     def _broken(self, items: Sequence[Item], indent: int) -> None:
         """Write items that do not fit in a line."""
-        within = [at for at in range(1, len(items)) if _breaks(items, at)]
+        within = _breaks(items)
+        places = frozenset(within)
         inner = indent + _INDENT if within else indent
         for at, item in enumerate(items):
-            if at in within:
+            if at in places:
                 self._line(inner)
             match item:
                 case Spaced():
                     self._put(item, inner)
-                case Bracket() if self._fits((item, *_tail(items, at + 1))):
+                case Bracket() if self._fits((item, *_tail(items, at + 1, places))):
                     self._put_flat((item,), inner)
                 case Bracket():
                     self._bracket(item, inner if at and within and at >= within[0] else indent)

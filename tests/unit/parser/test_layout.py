@@ -106,3 +106,15 @@ def test_layout(name: str) -> None:
     text, expected = CASES[name]
     assert format_script(text) == expected
     assert format_script(expected) == expected
+
+
+@pytest.mark.parametrize("opening", ["(", "[", "f(", "ARRAY<", "CASE WHEN "])
+def test_deep_nesting_is_left_alone_or_laid_out(opening: str) -> None:
+    text = f"SELECT {opening * 5000}1;"
+    assert format_script(text).split() == text.split()
+
+
+def test_long_statements_take_no_time_beyond_their_length() -> None:
+    """Ten thousand conditions: squared, they would take minutes."""
+    text = f"SELECT a FROM s WHERE {' OR '.join(f'a = {n}' for n in range(10_000))};"
+    assert len(format_script(text).splitlines()) == 10_002
