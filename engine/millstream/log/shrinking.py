@@ -82,7 +82,8 @@ class Shrinking:
 
     def _checkpoint(self) -> None:
         with self._lock:
-            self._contents.dropped |= not self._file.checkpoint(attached=False)
+            # Without a write-ahead log, as behind an opening, there is nothing new to free.
+            self._contents.dropped |= not self._file.checkpoint(1, attached=False)
 
     def _larger_than(self, cursor: duckdb.DuckDBPyConnection, factor: float) -> bool:
         space = moving.space(cursor)
