@@ -39,6 +39,7 @@ ENGINE = {
     ),
     "checkpoints_url": ("millstream.checkpoints.dir", "/checkpoints", "/checkpoints"),
     "checkpoint_interval_ms": ("millstream.checkpoints.interval.ms", "7", 7),
+    "processing_retention_ms": ("millstream.processing.log.retention.ms", "7", 7),
     "snapshot_commands": ("millstream.snapshot.statements", "7", 7),
 }
 NOT_SET = {"commit_interval_ms", "command_topic", "internal_prefix"}

@@ -70,7 +70,7 @@ OPTIONS: tuple[Option, ...] = (
         _C,
         "604800000",
         "How long entries of the processing log are kept.",
-        1 << 53,
+        4e12,
     ),
     Option("spark.master", _T, "local[*]", "Where history runs on Spark; spark.…: its options."),
     # --- other instances of the service, on Kafka
