@@ -2,8 +2,9 @@
 
 DuckDB takes an entry of its write-ahead log that is damaged for one that was being written when
 power was lost, and leaves out all that follows. So a file beside the log says how many records were
-committed. It is written after the commit is durable, and never waited for: after a loss of power it
-may be behind, but not ahead. A log that holds fewer records has lost some.
+committed. It is written after the commit is durable, and not waited for: after a loss of power it
+may be behind, but not ahead. When records are about to leave, it is made durable before they do. A
+log that holds fewer records has lost some.
 """
 
 from __future__ import annotations
@@ -52,8 +53,11 @@ class CommitMark:
 
     def set(self, held: int) -> None:
         """Note how many records the log holds."""
-        self._held = held
+        fewer, self._held = held < self._held, held
         self._note()
+        if fewer and self._descriptor >= 0:
+            with suppress(OSError):
+                os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Idempotent."""
