@@ -47,7 +47,7 @@ def format_script(text: str) -> str:
             lines.append("")
         end = statement[-1].end
         lines += _laid_out(statement, text)
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _statements(all_: Sequence[Lexeme], text: str) -> Iterator[list[Lexeme]]:
@@ -72,10 +72,10 @@ def _laid_out(statement: list[Lexeme], text: str) -> list[str]:
     writer = _Writer(text)
     if _depth(statement) <= _NESTED_MAX:
         writer.statement(_nested(spaced_lexemes(statement)))
-    lines = writer.lines
-    # Never to be seen: what would be read otherwise stays as it is.
+    lines = [line.rstrip() for line in writer.lines]
+    # A statement that would be read in another way stays as it is, white space in strings included.
     same = _words(lexemes("\n".join(lines))) == _words(statement)
-    return lines if same else text[statement[0].start : statement[-1].end].split("\n")
+    return lines if same else [text[statement[0].start : statement[-1].end]]
 
 
 def _depth(statement: Sequence[Lexeme]) -> int:
@@ -194,6 +194,8 @@ def _breaks(items: Sequence[Item]) -> list[int]:
                 between = False
             case "WHEN" | "ELSE" if open_cases and at:
                 found.append(at)
+            case "OR" if _upper(items, at + 1) == "REPLACE":
+                pass
             case "AND" | "OR" if not open_cases and at:
                 found.append(at)
     return found

@@ -97,6 +97,11 @@ class _Spaces:
         match before.upper, word.upper:
             case ("-", "-") | ("+", "+"):
                 return False
+            case ("<", ">"):
+                # Together they would be another symbol.
+                if self._types:
+                    self._types.pop()
+                return False
             case (_, ")" | "]" | "," | ";" | "." | "->") | ("(" | "[" | "." | "->", _):
                 return True
             case ("{" | "}" | ":" | "?", _) | (_, "{" | "}" | ":" | "?"):

@@ -9,6 +9,7 @@ import threading
 from millstream.log import shrinking
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
+from millstream.model import file_space
 from millstream.model.batch import raw_batch
 
 PARTITIONS = 2
@@ -24,7 +25,7 @@ CONFIG = {
 def work(path: str, finish: bool) -> None:
     """Append numbered records to `numbers` and, at the same time, to the compacted `newest`."""
     # Whatever is free is too much.
-    shrinking.SPARE_BYTES, shrinking.MOST, shrinking.ENOUGH = 0, 1.0, 1.0
+    file_space.SPARE_BYTES, file_space.MOST, shrinking.ENOUGH = 0, 1.0, 1.0
     log = EmbeddedLog.open(path, tail_bytes=0, compacting=False)
     for topic in (Topic("numbers", PARTITIONS), Topic("newest", PARTITIONS, config=CONFIG)):
         if log.topic(topic.name) is None:
@@ -38,7 +39,7 @@ def work(path: str, finish: bool) -> None:
     def compact_for_ever() -> None:
         while True:
             log.compact()
-            log._upkeep.shrinking.run()
+            log.shrink()
             log.maintain()
 
     threading.Thread(target=compact_for_ever, daemon=True).start()

@@ -15,6 +15,7 @@ import millstream
 from millstream.log import shrinking
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
+from millstream.model import file_space
 from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
 
@@ -30,7 +31,7 @@ SCRATCH = Topic("scratch", 1)
 
 def shrink(log: EmbeddedLog) -> None:
     """Have tables moved to the front of the file: whatever is free there is too much."""
-    shrinking.SPARE_BYTES, shrinking.MOST, shrinking.ENOUGH = 0, 1.0, 1.0
+    file_space.SPARE_BYTES, file_space.MOST, shrinking.ENOUGH = 0, 1.0, 1.0
     log.create_topic(SCRATCH)
     values = [os.urandom(50_000) for _ in range(10)]
     batch = raw_batch([(None, value, 0) for value in values])
@@ -38,7 +39,7 @@ def shrink(log: EmbeddedLog) -> None:
     with log._lock:
         log._file.checkpoint()
     log.delete_topic(SCRATCH.name)
-    log._upkeep.shrinking.run()
+    log.shrink()
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -88,9 +89,32 @@ def test_what_is_no_sql_stays(seed: int) -> None:
     assert format_script(once) == once, (text, once)
 
 
-def test_lines_are_short_where_they_can_be() -> None:
-    """Only what has no place to break at is longer."""
+def test_lines_that_are_too_long_have_no_place_to_break_at() -> None:
+    """A list of columns would be broken at its commas, a condition at AND and OR."""
     for seed in range(300):
-        for line in format_script(f"{sentence(seed, depth=12)};").split("\n"):
-            if len(line) > WIDTH and "\n" not in line:
-                assert not line.strip().startswith(("FROM ", "GROUP ")) or line.count(" ") < 60
+        text = format_script(f"{sentence(seed, depth=12)};")
+        if any("\n" in each.text for each in lexemes(text)):
+            continue
+        for line in text.split("\n"):
+            if len(line) > WIDTH:
+                outer = words_outside_of_brackets(line)
+                assert all(
+                    next_ == "REPLACE" for word, next_ in pairwise(outer[1:]) if word == "OR"
+                )
+                assert not (outer[0] == "SELECT" and "," in outer[:-1]), line
+
+
+def words_outside_of_brackets(line: str) -> list[str]:
+    found, depth = [], 0
+    for each in lexemes(line):
+        depth -= each.upper in {")", "]"}
+        if depth <= 0:
+            found.append(each.upper)
+        depth += each.upper in {"(", "["}
+    return found
+
+
+@pytest.mark.parametrize("before", ["", "(" * 200])
+def test_white_space_in_strings_stays(before: str) -> None:
+    text = f"SELECT {before}'a  \n  b', c FROM s;"
+    assert words(format_script(text)) == words(text)

@@ -6,15 +6,15 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream_cli.sessions.results import Row
 
-BOUNDS = frozenset({"WINDOWSTART", "WINDOWEND"})
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def with_times(columns: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
     """Rows in which the bounds of windows are times in UTC, as those of a TIMESTAMP."""
-    places = frozenset(at for at, name in enumerate(columns) if name in BOUNDS)
+    places = frozenset(at for at, name in enumerate(columns) if name in WINDOW_BOUNDS)
     return [_timed(row, places) for row in rows] if places else rows
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream.model.errors import MillstreamError
 from millstream.scripts.text import parse_text
 from millstream_cli.sessions.names import Names
 from millstream_parser import print_expression
 from millstream_parser.statements import Query, SelectStatement
-
-_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 
 
 def key_positions(text: str, columns: Sequence[str], names: Names) -> tuple[int, ...]:
@@ -35,11 +34,11 @@ def _key(query: Query, names: Names) -> list[str] | None:
     source = names.sources.get(query.source.name)
     if query.group_by:
         windowed = query.window is not None or (source is not None and source.windowed)
-        return [*map(print_expression, query.group_by), *(_BOUNDS[:1] if windowed else ())]
+        return [*map(print_expression, query.group_by), *(WINDOW_BOUNDS[:1] if windowed else ())]
     if source is None or source.kind != "TABLE" or query.joins:
         return None
     key = [column.name for column in source.columns if column.key]
-    return [*key, *(_BOUNDS[:1] if source.windowed else ())]
+    return [*key, *(WINDOW_BOUNDS[:1] if source.windowed else ())]
 
 
 def _shown(query: Query, columns: Sequence[str]) -> dict[str, int]:

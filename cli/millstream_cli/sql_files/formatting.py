@@ -35,21 +35,12 @@ def format_command(arguments: Sequence[str]) -> int:
                 changed = True
                 out.line(f"{'would be changed' if given.check else 'changed'}: {name}")
                 if not given.check:
-                    _write(name, formatted)
+                    Path(name).write_text(formatted, encoding="utf-8")
         except MillstreamError as error:
             failed = True
             errors.line(f"{name}:")
             show_error(error, errors)
     return 1 if failed or (given.check and changed) else 0
-
-
-def _write(name: str, text: str) -> None:
-    """Write a file as a whole: a crash leaves the old one."""
-    path = Path(name)
-    unfinished = path.with_name(f"{path.name}.new")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.chmod(path.stat().st_mode)
-    unfinished.replace(path)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,6 +18,7 @@ import duckdb
 
 from millstream.log import rewriting, tables
 from millstream.log.contents import Contents
+from millstream.log.interruptible import InterruptibleStatement
 from millstream.log.log import TopicPartition
 from millstream.log.logfile import Change, InDoubtError, LogFile
 from millstream.log.measures import Measures, SegmentMeasures
@@ -94,7 +95,7 @@ class Compaction:
         self._change = change
         self._clock = clock
         self._measures = SegmentMeasures()
-        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._statement = InterruptibleStatement()
         self._replaced: list[tuple[int, str]] = []
         """Tables that are not used any more, but that somebody may still read, and since when."""
 
@@ -106,26 +107,18 @@ class Compaction:
         self._drop_replaced()
         with self._lock:
             topics, read = tuple(self._contents.topics.values()), self._contents.read_by_all()
-        with self._file.cursor() as cursor:
-            self._cursor = cursor
-            try:
-                for stored in topics:
-                    if stored.policy.compacts and len(stored.segments) > 1 and going_on():
-                        cleaning = self._cleaning(cursor, stored, read)
-                        if cleaning is not None and cleaning.due:
-                            done += self._clean(cursor, cleaning, going_on)
-            finally:
-                self._cursor = None
+        with self._statement.cursor(self._file) as cursor:
+            for stored in topics:
+                if stored.policy.compacts and len(stored.segments) > 1 and going_on():
+                    cleaning = self._cleaning(cursor, stored, read)
+                    if cleaning is not None and cleaning.due:
+                        done += self._clean(cursor, cleaning, going_on)
         self._measures.forget_others(topics)
         return done
 
     def interrupt(self) -> None:
-        """End what `run` does in another thread now."""
-        cursor = self._cursor
-        if cursor is not None:
-            # It may have been closed since.
-            with suppress(duckdb.Error):
-                cursor.interrupt()
+        """See `Background`."""
+        self._statement.interrupt()
 
     def begin(self, unknown: Sequence[str]) -> None:
         """Note tables that were found when the log was opened, and that belong to no segment."""

@@ -105,10 +105,10 @@ class EmbeddedLog:
 
         `threads` and `memory_limit` ("2GB") are those of the DuckDB instance, which the state
         shares; `tail_bytes` bounds the newest records kept in memory for readers at its end.
-        `compacting`: whether this is done in the background, and not only by `compact`, as
-        shrinking is, and not only by `shrink`. Raises
-        UnavailableError (E-LOG-LOCKED) while another process has the file open, ConflictError
-        (E-LOG-OPEN) when this one has, CorruptionError for a file that is not a log.
+        `compacting`: whether topics are compacted and the file is shrunk in the background, and not
+        only by `compact` and `shrink`. Raises UnavailableError (E-LOG-LOCKED) while another process
+        has the file open, ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file
+        that is not a log.
         """
         new = not Path(path).exists()
         connection = open_mended(
@@ -380,7 +380,8 @@ class EmbeddedLog:
         return self._upkeep.compaction.run()
 
     def shrink(self) -> int:
-        """As `compact`: give space back, see `Shrinking`; returns how many tables were moved."""
+        """Shrink the file now, instead of in the background; returns how many tables were moved.
+        Only for a log that is opened with `compacting` false."""
         return self._upkeep.shrinking.run()
 
     def snapshot(self) -> AbstractContextManager[LogSnapshot]:

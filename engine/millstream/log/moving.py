@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import duckdb
 
+from millstream.model.file_space import FileSpace, file_space_query
+
 _SUFFIX = "_moved"
 _OWN = "schema_name = 'log' AND database_name = current_database()"
 
@@ -19,14 +21,6 @@ WHERE block >= 0
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """The bytes of a file as of its last checkpoint, and how many of them are in use."""
-
-    size: int
-    used: int
-
-
-@dataclass(frozen=True, slots=True)
 class Placed:
     """A table, with the last of its blocks in the file and the bytes that it takes there."""
 
@@ -35,36 +29,25 @@ class Placed:
     bytes: int
 
 
-def space(cursor: duckdb.DuckDBPyConnection) -> Space:
-    """What the file has that the cursor uses."""
-    ((block, total, used),) = cursor.execute(
-        "SELECT block_size, total_blocks, used_blocks FROM pragma_database_size()"
-        " WHERE database_name = current_database()"
-    ).fetchall()
-    return Space(block * total, block * used)
+def space(cursor: duckdb.DuckDBPyConnection) -> FileSpace:
+    """The space of the file that the cursor uses."""
+    (row,) = cursor.execute(file_space_query("current_database()")).fetchall()
+    return FileSpace(*row)
 
 
 def hindmost(cursor: duckdb.DuckDBPyConnection) -> list[Placed]:
     """The tables of the log, from the last one in the file on."""
-    found = []
+    found, block_bytes = [], space(cursor).block_bytes
     # One moment for all: tables may be dropped meanwhile.
     cursor.begin()
     try:
-        size, names = _sized_names(cursor)
-        for name in names:
+        names = cursor.execute(f"SELECT table_name FROM duckdb_tables() WHERE {_OWN}").fetchall()
+        for (name,) in names:
             ((last, blocks),) = cursor.execute(_BLOCKS, [f"log.{name}"]).fetchall()
-            found.append(Placed(f"log.{name}", last, size * blocks))
+            found.append(Placed(f"log.{name}", last, block_bytes * blocks))
     finally:
         cursor.rollback()
     return sorted(found, key=lambda placed: placed.last, reverse=True)
-
-
-def _sized_names(cursor: duckdb.DuckDBPyConnection) -> tuple[int, list[str]]:
-    ((size, names),) = cursor.execute(
-        "SELECT first(block_size), (SELECT coalesce(list(table_name), []) FROM duckdb_tables()"
-        f" WHERE {_OWN}) FROM pragma_database_size() WHERE database_name = current_database()"
-    ).fetchall()
-    return size, names
 
 
 def copy(cursor: duckdb.DuckDBPyConnection, relation: str) -> None:

@@ -18,14 +18,14 @@ import duckdb
 from millstream.log import moving, tables
 from millstream.log.contents import Contents
 from millstream.log.duckfile import MEMORY
+from millstream.log.interruptible import InterruptibleStatement
 from millstream.log.logfile import Change, LogFile
 from millstream.log.stored import LARGE_SEGMENT_BYTES, Segment, Stored
+from millstream.model import file_space
 
-SPARE_BYTES = 128 << 20
-"""What a file may have besides; it is never shrunk below this size."""
-MOST, ENOUGH = 1.5, 1.1
-"""A file with more than so many times the bytes in use is shrunk, then down to the other one: in a
-steady state, what is freed is used again soon, and moving it would be in vain."""
+ENOUGH = 1.1
+"""A file is shrunk to so many times the bytes in use, and only when it has more than `MOST` times:
+in a steady state, what is freed is used again soon, and moving tables would be in vain."""
 _BETWEEN = 32 << 20
 """The bytes that are moved between two checkpoints."""
 
@@ -45,7 +45,7 @@ class Shrinking:
         self._contents = contents
         self._lock = lock
         self._change = change
-        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._statement = InterruptibleStatement()
 
     @property
     def waiting(self) -> bool:
@@ -53,16 +53,12 @@ class Shrinking:
         if not self._contents.dropped or self._file.path == MEMORY:
             return False
         with suppress(OSError):
-            return os.stat(self._file.path).st_size > SPARE_BYTES  # noqa: PTH116 often called
+            return os.stat(self._file.path).st_size > file_space.SPARE_BYTES  # noqa: PTH116 often called
         return False
 
     def interrupt(self) -> None:
-        """End what `run` does in another thread now."""
-        cursor = self._cursor
-        if cursor is not None:
-            # It may have been closed since.
-            with suppress(duckdb.Error):
-                cursor.interrupt()
+        """See `Background`."""
+        self._statement.interrupt()
 
     def run(self, going_on: Callable[[], bool] = lambda: True) -> int:
         """Shrink the file if it has too much that is free; returns how many tables were moved.
@@ -71,23 +67,17 @@ class Shrinking:
         self._contents.dropped = False
         try:
             self._checkpoint()
-            with self._file.cursor() as cursor:
-                self._cursor = cursor
-                return self._shrink(cursor, going_on) if self._larger_than(cursor, MOST) else 0
+            with self._statement.cursor(self._file) as cursor:
+                large = moving.space(cursor).exceeds(file_space.MOST)
+                return self._shrink(cursor, going_on) if large else 0
         except BaseException:
             self._contents.dropped = True
             raise
-        finally:
-            self._cursor = None
 
     def _checkpoint(self) -> None:
         with self._lock:
             # Without a write-ahead log, as behind an opening, there is nothing new to free.
             self._contents.dropped |= not self._file.checkpoint(1, attached=False)
-
-    def _larger_than(self, cursor: duckdb.DuckDBPyConnection, factor: float) -> bool:
-        space = moving.space(cursor)
-        return space.size > factor * space.used + SPARE_BYTES
 
     def _shrink(self, cursor: duckdb.DuckDBPyConnection, going_on: Callable[[], bool]) -> int:
         moved, size = 0, 0
@@ -100,7 +90,7 @@ class Shrinking:
             if size >= _BETWEEN:
                 size = 0
                 self._checkpoint()
-                if not self._larger_than(cursor, ENOUGH):
+                if not moving.space(cursor).exceeds(ENOUGH):
                     break
         self._checkpoint()
         return moved

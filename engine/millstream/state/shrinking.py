@@ -7,29 +7,27 @@ from pathlib import Path
 
 import duckdb
 
+from millstream.model import file_space
 from millstream.model.duckdb_settings import SECURE
+from millstream.model.file_space import FileSpace, file_space_query
 
-SPARE_BYTES = 128 << 20
-"""What a file may have besides; a smaller one is left alone."""
-MOST = 1.5
-"""A file that has more than so many times the bytes in use is written again."""
 UNFINISHED = ".small"
 """What the name of the new file has behind that of the old one until it is complete."""
 
 
 def sparse(connection: duckdb.DuckDBPyConnection, database: str) -> bool:
     """Whether the file of an attached database has much more than is in use."""
-    ((size, used),) = connection.execute(
-        "SELECT block_size * total_blocks, block_size * used_blocks FROM pragma_database_size()"
-        " WHERE database_name = ?",
-        [database],
-    ).fetchall()
-    return bool(size > MOST * used + SPARE_BYTES)
+    return _space(connection, database).exceeds(file_space.MOST)
+
+
+def _space(connection: duckdb.DuckDBPyConnection, database: str) -> FileSpace:
+    (row,) = connection.execute(file_space_query("?"), [database]).fetchall()
+    return FileSpace(*row)
 
 
 def shrink(file: str) -> None:
-    """Write a state database that nobody has open again, without what is free in it. Raises
-    duckdb.Error or OSError where that is not possible; the old one stays then."""
+    """Replace a state database by a copy without its free blocks; nobody may have it open. Raises
+    duckdb.Error or OSError where that is not possible, and the file stays as it was."""
     small = Path(file + UNFINISHED)
     _remove(small)
     try:
@@ -47,10 +45,8 @@ def _copy(file: str, small: str) -> None:
     old, new = (path.replace("'", "''") for path in (file, small))
     with duckdb.connect(":memory:", config=dict(SECURE)) as connection:
         connection.execute(f"ATTACH '{old}' AS old")
-        ((block,),) = connection.execute(
-            "SELECT block_size FROM pragma_database_size() WHERE database_name = 'old'"
-        ).fetchall()
-        connection.execute(f"ATTACH '{new}' AS new (BLOCK_SIZE {block})")
+        block_bytes = _space(connection, "old").block_bytes
+        connection.execute(f"ATTACH '{new}' AS new (BLOCK_SIZE {block_bytes})")
         connection.execute("COPY FROM DATABASE old TO new")
         connection.execute("DETACH new")
         connection.execute("DETACH old")

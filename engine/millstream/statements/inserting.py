@@ -159,35 +159,37 @@ def copy_from(statement: CopyFrom, inserts: Inserts, session: Session) -> Done:
         )
     rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else inserts.clock()
     schema, file_format = insertable_schema(source), options.get("FORMAT")
-    null, paths, copied = options.get("NULLSTR", ""), files_of(statement.path), 0
+    null, paths = options.get("NULLSTR", ""), files_of(statement.path)
+    copied = before = 0
     rejects: list[str] = []
     for number, path in enumerate(paths):
-        about, own = f"{path}, " if len(paths) > 1 else "", 0
         try:
             for loaded in load_batches(path, schema, format=file_format, null=null):
-                rows = loaded.table.num_rows
-                if rows:
-                    columns = {
-                        name: loaded.table.column(name) for name in loaded.table.column_names
-                    }
-                    append(source, columns, pa.array(np.full(rows, rowtime), pa.int64()), inserts)
-                own += rows
+                _append_loaded(loaded.table, source, rowtime, inserts)
+                copied += loaded.table.num_rows
                 session.inserted = True
+                about = f"{path}, " if len(paths) > 1 else ""
                 rejects += (f"{about}{reject}" for reject in loaded.rejects)
                 if session.on_copy_progress is not None:
-                    session.on_copy_progress(path, own)
+                    session.on_copy_progress(path, copied - before)
         except MillstreamError as error:
             if number:
-                before = f"{copied} rows of the {number} files before it are copied."
-                error.detail = "\n".join(filter(None, (error.detail, before)))
+                told = f"{before} rows of the {number} files before it are copied."
+                error.detail = "\n".join(filter(None, (error.detail, told)))
             raise
-        copied += own
+        before = copied
     of_files = f" from {len(paths)} files" if len(paths) > 1 else ""
     message = f"{copied} rows copied into {source.name}{of_files}"
     if rejects:
         shown = "; ".join(rejects[:_REJECTS_SHOWN])
         message += f"; {len(rejects)} rows could not be read: {shown}"
     return Done(message)
+
+
+def _append_loaded(table: pa.Table, source: Source, rowtime: int, inserts: Inserts) -> None:
+    if table.num_rows:
+        columns = {name: table.column(name) for name in table.column_names}
+        append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), inserts)
 
 
 def _rowtime(text: str) -> int:

@@ -96,6 +96,17 @@ FROM s;  -- end
 """,
     ),
     "paragraphs": ("select 1;\n\n\n\nselect 2; select 3;", "SELECT 1;\n\nSELECT 2;\nSELECT 3;\n"),
+    "replaced": (
+        "create or replace stream a_rather_long_name (a_column string key, another_column bigint,"
+        " a_third_column double) with (kafka_topic='orders');",
+        """\
+CREATE OR REPLACE STREAM a_rather_long_name (
+  a_column STRING KEY,
+  another_column BIGINT,
+  a_third_column DOUBLE
+) WITH (kafka_topic='orders');
+""",
+    ),
     "nothing": (" \n ", ""),
     "not closed": ("select 'a", "SELECT 'a\n"),
 }

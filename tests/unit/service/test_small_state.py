@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 import millstream
+from millstream.model import file_space
 from millstream.service import opening
 from millstream.state import shrinking
 from millstream.state.files import SUFFIX
@@ -18,7 +19,7 @@ MB = 1 << 20
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A database whose state once had many more rows."""
-    monkeypatch.setattr(shrinking, "SPARE_BYTES", MB)
+    monkeypatch.setattr(file_space, "SPARE_BYTES", MB)
     path = tmp_path / "shop.db"
     with millstream.connect(path) as db:
         db.execute("""
