@@ -14,8 +14,10 @@ from typing import Any
 from millstream.service.engine import Engine
 from millstream_server.auth.guard import Guard
 from millstream_server.bootstrap.addresses import Address
-from millstream_server.http.listening import Tls, bind, serve
+from millstream_server.http.admission import Admission
+from millstream_server.http.listening import Other, Tls, bind, serve
 from millstream_server.http.transport import Transport
+from millstream_server.postgres.connections import PostgresConnections, PostgresLimits
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
 
@@ -33,6 +35,8 @@ class Served:
 
     server: Server
     url: str
+    postgres: int = 0
+    """The port for PostgreSQL's protocol, 0 for none."""
 
 
 @contextmanager
@@ -45,8 +49,10 @@ def served(
     tls: Tls | None = None,
     patience_s: float = 60.0,
     transport: Transport | None = None,
+    postgres: PostgresLimits | None = None,
 ) -> Iterator[Served]:
-    """Serve an engine on a free port of this machine; the engine is not closed in the end."""
+    """Serve an engine on a free port of this machine; the engine is not closed in the end. With
+    `postgres` it also has a port for PostgreSQL's protocol, with these limits."""
     server = Server(engine, settings or ServerSettings(properties=properties or {}), guard)
     listener = bind(Address("127.0.0.1", 0, tls is not None), patience_s=patience_s)
     # Those it accepts have it too.
@@ -56,11 +62,19 @@ def served(
     stop = asyncio.Event()
     context = tls.context() if tls else None
     shown = None if context is None else (lambda: context)
-    serving = serve(application(server), [listener], stop.wait, shown, transport)
+    admission = Admission((transport or Transport()).limits)
+    others = []
+    if postgres is not None:
+        other = bind(Address("127.0.0.1", 0, tls is not None), patience_s=patience_s)
+        other.bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
+        connections = PostgresConnections(server, admission, postgres, shown)
+        others.append(Other(other, connections.opened, connections.end))
+    port = others[0].listener.address[1] if others else 0
+    serving = serve(application(server), [listener], stop.wait, shown, transport, others, admission)
     thread = threading.Thread(target=_run, args=(loop, serving), daemon=True)
     thread.start()
     try:
-        yield Served(server, url)
+        yield Served(server, url, port)
     finally:
         server.close()
         loop.call_soon_threadsafe(stop.set)

@@ -93,7 +93,10 @@ ABOVE = {
 }
 """What the upper rooms may not import."""
 HOMES: dict[str, set[str]] = {
-    "sqlglot": {"millstream_parser", "plan", "operators", "query", "dsl", "applications"},
+    "sqlglot": {
+        *("millstream_parser", "plan", "operators", "query", "dsl", "applications"),
+        "millstream_server",
+    },
     "confluent_kafka": {"log", "schemas"},
     "httpx2": {"schemas"},
     "msgpack": {"formats"},
@@ -121,6 +124,7 @@ HOMES: dict[str, set[str]] = {
         "cluster",
         "checkpoints",
         "scheduler",
+        "millstream_server",
     },
     "threading": {
         *("log", "service", "executor", "state", "query", "history", "scheduler"),

@@ -34,6 +34,10 @@ def _options() -> argparse.ArgumentParser:
         "--listener", action="append", default=[], metavar="URL",
         help="where to listen (default: http://127.0.0.1:8088); may be repeated",
     )  # fmt: skip
+    start.add_argument(
+        "--postgres", metavar="HOST:PORT",
+        help="also listen for clients of PostgreSQL, such as psql",
+    )  # fmt: skip
     property_option(start, ", stronger than those of the file")
     start.add_argument("--state-dir", metavar="DIR", help="where the files lie (default: memory)")
     start.add_argument(
@@ -48,6 +52,10 @@ def _options() -> argparse.ArgumentParser:
         help="listen to other machines without TLS and authentication",
     )  # fmt: skip
     user = actions.add_parser("user", help="make a line of authentication.users.file")
+    user.add_argument(
+        "--scram", action="store_true",
+        help="a verifier of SCRAM-SHA-256, so that clients of PostgreSQL do not send the password",
+    )  # fmt: skip
     user.add_argument("name")
     user.add_argument("roles", nargs="*", metavar="role")
     return parser
@@ -62,12 +70,13 @@ def server_command(arguments: Sequence[str]) -> int:
 
 def _user(options: argparse.Namespace, errors: Console) -> int:
     """Print a user with the hash of a password, which is read from the terminal or a pipe."""
-    from millstream_server.auth.passwords import hashed
+    from millstream_server.auth.passwords import hashed, hashed_for_scram
 
     interactive = sys.stdin.isatty()
     password = getpass.getpass() if interactive else sys.stdin.readline().rstrip("\n")
     try:
-        print(f"{options.name}: {', '.join((hashed(password).text(), *options.roles))}")
+        made = hashed_for_scram(password) if options.scram else hashed(password)
+        print(f"{options.name}: {', '.join((made.text(), *options.roles))}")
     except MillstreamError as error:
         show_error(error, Output(errors))
         return 1
@@ -83,6 +92,8 @@ def _start(options: argparse.Namespace, errors: Console) -> int:
         errors.print(missing, markup=False)
         return 1
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # It tells how it reads the indexes of arrays.
+    logging.getLogger("sqlglot").setLevel(logging.WARNING)
     try:
         flags = _flags(options)
         config = load_config(options.config, os.environ, flags, insecure=options.insecure_i_know)
@@ -100,6 +111,7 @@ def _tell(urls: Sequence[str], console: Console) -> None:
 def _flags(options: argparse.Namespace) -> dict[str, str]:
     named = {
         "listeners": ",".join(options.listener),
+        "millstream.postgres.listener": options.postgres,
         "ksql.streams.state.dir": options.state_dir,
         "bootstrap.servers": options.bootstrap_servers,
         "ksql.queries.file": options.queries_file,

@@ -141,6 +141,13 @@ async def started(server: Server, wanted: Asked, principal: Principal) -> querie
     """A running query. If the client disconnects before it runs, it is ended right after its
     start."""
     parsed = await server.run(queries.query_of, server, wanted)
+    return await begun(server, wanted, parsed, principal)
+
+
+async def begun(
+    server: Server, wanted: Asked, parsed: ParsedStatement, principal: Principal
+) -> queries.QueryResponse:
+    """The same for a query that is parsed."""
     if not queries.pulls(parsed):
         return await _begun(server, wanted, parsed, principal)
     with server.pull():

@@ -22,13 +22,14 @@ from millstream.service.execution import execute_script, open_engine
 from millstream_server.auth.audit import Audit
 from millstream_server.auth.passwords import hashed
 from millstream_server.bootstrap.addresses import Address
-from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.config import ServerConfig, load_config
 from millstream_server.bootstrap.startup import server_settings, tls_of
 from millstream_server.bootstrap.wiring import gate
 from millstream_server.http.listening import bind
+from millstream_server.postgres.connections import PostgresLimits
 from tests.certified import Authority, authority
 from tests.patience import PATIENCE_S
-from tests.served import served
+from tests.served import Served, served
 from tests.server.keys import AUDIENCE, ISSUER, claims, jwks, signed
 from tests.server.test_auth import CHEAP
 
@@ -57,6 +58,8 @@ class Guarded:
     clients: dict[str, httpx.Client]
     trusted: ssl.SSLContext
     ours: Authority
+    door: Served
+    config: ServerConfig
 
     def headers(self, caller: str) -> dict[str, str]:
         """What a caller shows in headers."""
@@ -115,7 +118,13 @@ def guarded(folder: Path, **flags: str) -> Iterator[Guarded]:
     with ExitStack() as stack:
         stack.callback(engine.close)
         door = stack.enter_context(
-            served(engine, settings=settings, guard=guard, tls=tls_of(config))
+            served(
+                engine,
+                settings=settings,
+                guard=guard,
+                tls=tls_of(config),
+                postgres=PostgresLimits(only_tls=True),
+            )
         )
         trusted = ssl.create_default_context(cafile=str(ours.file))
         trusted.set_alpn_protocols(["h2", "http/1.1"])
@@ -135,7 +144,7 @@ def guarded(folder: Path, **flags: str) -> Iterator[Guarded]:
         }
         for name in PEOPLE:
             clients[name].get("/info")
-        yield Guarded(door.url, engine, lines, clients, trusted, ours)
+        yield Guarded(door.url, engine, lines, clients, trusted, ours, door, config)
 
 
 def _flags(folder: Path, ours: Authority) -> dict[str, str]:

@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from fnmatch import fnmatchcase
 
 from millstream_server.auth.backoff import Backoff
@@ -29,6 +30,7 @@ from millstream_server.auth.principal import (
     too_many,
     unauthenticated,
 )
+from millstream_server.auth.scram import Verifier
 from millstream_server.auth.tokens import TokenRefusedError, Tokens
 
 HEADER_BYTES_MAX = 12_288
@@ -49,6 +51,17 @@ class Rules:
     roles: Sequence[str] = ("**",)
     skip_paths: Sequence[str] = ()
     realm: str = "millstream"
+
+
+class Method(Enum):
+    """A way to authenticate at a connection: not at all, by the client's certificate, by sending a
+    token or a password, or by proving the password."""
+
+    NONE = "none"
+    CERTIFICATE = "certificate"
+    TOKEN = "token"
+    PASSWORD = "password"
+    SCRAM = "scram"
 
 
 class Authenticator:
@@ -90,12 +103,15 @@ class Authenticator:
     ) -> Principal | Refusal:
         """`headers` as in an ASGI scope; `peer`: the verified certificate of the client as
         ssl.SSLSocket.getpeercert() gives it; `address`: of the other end of the connection."""
-        if not self.on or any(fnmatchcase(path, glob) for glob in self._rules.skip_paths):
+        if not self.on or self._skipped(path):
             return ANONYMOUS
         given = [value for name, value in headers if name.lower() == b"authorization"]
         if len(given) > 1 or (given and len(given[0]) > HEADER_BYTES_MAX):
             return self._refused("more than one Authorization header, or a very long one")
         return self._admitted(Credentials(given[0] if given else None, peer), address)
+
+    def _skipped(self, path: str) -> bool:
+        return any(fnmatchcase(path, glob) for glob in self._rules.skip_paths)
 
     def again(self, principal: Principal) -> Principal | Refusal:
         """Authenticate a client again by its earlier credentials, perhaps of another authenticator.
@@ -112,7 +128,40 @@ class Authenticator:
             return forbidden("None of your roles may use this server.", reason=found.name)
         return replace(found, by=shown)
 
+    def method(self, peer: PeerCertificate | None, path: str) -> Method:
+        """How a client authenticates where it is asked once, at its connection."""
+        if not self.on or self._skipped(path):
+            return Method.NONE
+        if self._subjects is not None and (peer or (self._users is None and self._tokens is None)):
+            return Method.CERTIFICATE
+        if self._users is None:
+            return Method.TOKEN
+        return Method.SCRAM if self._users.by_scram else Method.PASSWORD
+
+    def verifier(self, name: str, address: str) -> Verifier | Refusal:
+        """The verifier of a user, for SCRAM; of an unknown one it is one that nothing fits."""
+        assert self._users is not None
+        if (wait := self._backoff.wait(name, address)) > 0:
+            return too_many("Too many failed attempts to authenticate.", wait, "E-AUTH-WAIT")
+        return self._users.verifier(name)
+
+    def proved(
+        self, name: str, verifier: Verifier, address: str, *, right: bool
+    ) -> Principal | Refusal:
+        """Authenticate a client that has proved by SCRAM that it knows the password, or has not."""
+        if not right:
+            self._backoff.failed(name, address)
+            return self._refused(f"wrong user or password: {name}")
+        self._backoff.succeeded(name, address)
+        return self._admitted(Credentials(proved=(name, verifier)), address)
+
     def _recognised(self, shown: Credentials, address: str | None) -> Principal | Refusal:
+        if shown.proved is not None:
+            name, verifier = shown.proved
+            user = None if self._users is None else self._users.having(name, verifier)
+            if user is None:
+                return self._refused("the password was changed")
+            return Principal(user.name, user.roles, "scram")
         if shown.authorization is None:
             return self._by_certificate(shown.certificate)
         scheme, _, rest = shown.authorization.decode("latin-1").partition(" ")

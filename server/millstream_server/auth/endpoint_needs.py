@@ -30,6 +30,9 @@ REGISTRY_PATHS = (
     "/mode/{subject}",
 )
 """What these need depends on the subject and the method: `Guard.demand` checks it."""
+POSTGRES = "/postgres"
+"""Stands for PostgreSQL's protocol, which has no paths: for its queries. Its other statements count
+as requests to /ksql."""
 NEEDS = {
     "/": _NOTHING,
     "/console/{file}": _NOTHING,
@@ -48,6 +51,7 @@ NEEDS = {
     "/close-query": _NOTHING,
     "/history/{query}": _NOTHING,
     "/ws/query": _NOTHING,
+    POSTGRES: _NOTHING,
     **dict.fromkeys(REGISTRY_PATHS, _NOTHING),
     "/status": _DESCRIBE,
     "/status/{type}/{entity}/{action}": _DESCRIBE,
@@ -60,6 +64,7 @@ _WORKS = {
     "/query": Work.QUERY,
     "/query-stream": Work.QUERY,
     "/ws/query": Work.QUERY,
+    POSTGRES: Work.QUERY,
     "/inserts-stream": Work.INSERT,
     "/subjects/{subject}/versions": Work.STATEMENT,
     "/compatibility/subjects/{subject}/versions": Work.STATEMENT,

@@ -13,13 +13,14 @@ from millstream.scripts.text import ParsedStatement
 from millstream.service.engine import Engine
 from millstream_server.auth.access import Access, authorise
 from millstream_server.auth.audit import Audit, Event
-from millstream_server.auth.auth import Authenticator
+from millstream_server.auth.auth import Authenticator, Method
 from millstream_server.auth.endpoint_needs import endpoint_needs, endpoint_work
 from millstream_server.auth.guard import Scope
 from millstream_server.auth.limits import Limits
 from millstream_server.auth.needs import AccessContext, Need, Operation, needs_of
 from millstream_server.auth.origins import Origins
 from millstream_server.auth.principal import ANONYMOUS, Principal, Refusal
+from millstream_server.auth.scram import Verifier
 from millstream_server.auth.visible import VisibleCatalog
 from millstream_server.failures import RefusedError, refusal
 from millstream_server.http.connections import PEER
@@ -68,6 +69,26 @@ class Gate:
             path=scope["path"],
             address=address,
         )
+        if isinstance(found, Refusal):
+            raise self._refused(found, path=scope["path"], address=address)
+        return found
+
+    def method(self, scope: Scope) -> Method:
+        """See `Guard`."""
+        return self.policy.authenticator.method(scope.get(PEER), scope["path"])
+
+    def verifier(self, name: str, scope: Scope) -> Verifier:
+        """See `Guard`."""
+        address = scope["client"][0]
+        found = self.policy.authenticator.verifier(name, address)
+        if isinstance(found, Refusal):
+            raise self._refused(found, path=scope["path"], address=address)
+        return found
+
+    def proved(self, name: str, verifier: Verifier, scope: Scope, *, right: bool) -> Principal:
+        """See `Guard`."""
+        address = scope["client"][0]
+        found = self.policy.authenticator.proved(name, verifier, address, right=right)
         if isinstance(found, Refusal):
             raise self._refused(found, path=scope["path"], address=address)
         return found

@@ -10,8 +10,10 @@ from millstream.catalog.catalog import Catalog
 from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement
 from millstream_server.auth.access import Access
+from millstream_server.auth.auth import Method
 from millstream_server.auth.needs import Need
 from millstream_server.auth.principal import ANONYMOUS, Principal
+from millstream_server.auth.scram import Verifier
 from millstream_server.auth.visible import VisibleCatalog
 
 Scope = Mapping[str, Any]
@@ -29,6 +31,15 @@ class Guard(Protocol):
     async def authenticate(self, scope: Scope) -> Principal:
         """Authenticate the client for this path; called for each request, before its body is
         read."""
+
+    def method(self, scope: Scope) -> Method:
+        """How the client of a connection authenticates."""
+
+    def verifier(self, name: str, scope: Scope) -> Verifier:
+        """What a client has to prove by SCRAM to be this user."""
+
+    def proved(self, name: str, verifier: Verifier, scope: Scope, *, right: bool) -> Principal:
+        """The user that a client has proved to be."""
 
     def recognise_again(self, principal: Principal) -> Principal:
         """The current state of a principal, for an ongoing operation; called where it may block."""
@@ -61,6 +72,18 @@ class NoAuthentication:
         """See `Guard`."""
 
     async def authenticate(self, scope: Scope) -> Principal:
+        """See `Guard`."""
+        return ANONYMOUS
+
+    def method(self, scope: Scope) -> Method:
+        """See `Guard`."""
+        return Method.NONE
+
+    def verifier(self, name: str, scope: Scope) -> Verifier:
+        """See `Guard`."""
+        raise AssertionError("nobody authenticates")
+
+    def proved(self, name: str, verifier: Verifier, scope: Scope, *, right: bool) -> Principal:
         """See `Guard`."""
         return ANONYMOUS
 

@@ -1,6 +1,8 @@
 """Users, their password hashes and roles: a file of lines `user: hash[, role…]`.
 
-A hash is `scrypt:<log2 n>:<r>:<p>:<salt>:<key>` (base64 without padding), made by `hashed`.
+A hash is `scrypt:<log2 n>:<r>:<p>:<salt>:<key>` (base64 without padding), made by `hashed`, or a
+verifier of SCRAM, see `scram`. All users of a file have the same kind: how long an answer takes, or
+what is asked for, would tell which users there are.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millstream.model.errors import StatementError
+from millstream_server.auth.scram import MECHANISM, Verifier, decoy, read_verifier, verifier_of
 from millstream_server.bootstrap.secret import numbered
 
 SALT_BYTES, KEY_BYTES = 16, 32
@@ -49,17 +52,41 @@ class User:
     """One line of the file."""
 
     name: str
-    hash: ScryptHash
+    hash: ScryptHash | Verifier
     roles: frozenset[str]
 
 
 class Users:
     """All users, immutable. An unknown name takes as much time as a known one."""
 
-    def __init__(self, users: Iterable[User]) -> None:
+    def __init__(self, users: Sequence[User]) -> None:
         self._users: Mapping[str, User] = {user.name: user for user in users}
-        costs = [user.hash.cost for user in self._users.values()]
-        self._decoy = hashed(secrets.token_hex(16), max(costs, default=COST))
+        hashes = [user.hash for user in users]
+        self._secret = secrets.token_bytes(32)
+        self._iterations = max((h.iterations for h in hashes if isinstance(h, Verifier)), default=0)
+        costs = [h.cost for h in hashes if isinstance(h, ScryptHash)]
+        self._decoy: ScryptHash | Verifier = (
+            decoy("", self._secret, self._iterations)
+            if self._iterations
+            else hashed(secrets.token_hex(16), max(costs, default=COST))
+        )
+
+    @property
+    def by_scram(self) -> bool:
+        """Whether the users have verifiers of SCRAM."""
+        return self._iterations > 0
+
+    def verifier(self, name: str) -> Verifier:
+        """The verifier of a user, or one that no password fits; with `by_scram` only."""
+        user = self._users.get(name)
+        if user is not None and isinstance(user.hash, Verifier):
+            return user.hash
+        return decoy(name, self._secret, self._iterations)
+
+    def having(self, name: str, verifier: Verifier) -> User | None:
+        """The user, if this is its verifier."""
+        user = self._users.get(name)
+        return user if user is not None and user.hash == verifier else None
 
     def verified(self, name: str, password: str) -> User | None:
         """The user, if the password is theirs."""
@@ -77,6 +104,13 @@ def hashed(password: str, cost: tuple[int, int, int] = COST) -> ScryptHash:
     return ScryptHash(cost, salt, _derived(raw, salt, cost))
 
 
+def hashed_for_scram(password: str) -> Verifier:
+    """The same as a verifier of SCRAM, for clients of PostgreSQL."""
+    if not 0 < len(password.encode("utf-8", "surrogatepass")) <= PASSWORD_BYTES_MAX:
+        raise StatementError(f"A password has 1 to {PASSWORD_BYTES_MAX} bytes.")
+    return verifier_of(password)
+
+
 def read_users(text: str) -> Users:
     """The users of a file's text; raises StatementError for an invalid line."""
     users: dict[str, User] = {}
@@ -92,11 +126,15 @@ def read_users(text: str) -> Users:
             known = _read_hash(hashtext)
         except (ValueError, binascii.Error):
             raise _wrong(number, "the hash is none that is accepted") from None
+        if users and type(known) is not type(next(iter(users.values())).hash):
+            raise _wrong(number, "all hashes are of scrypt, or all are verifiers of SCRAM")
         users[name] = User(name, known, frozenset(filter(None, roles)))
-    return Users(users.values())
+    return Users(tuple(users.values()))
 
 
-def _read_hash(text: str) -> ScryptHash:
+def _read_hash(text: str) -> ScryptHash | Verifier:
+    if text.startswith(MECHANISM):
+        return read_verifier(text)
     scheme, *numbers, salt, key = text.split(":")
     n, r, p = map(int, numbers)
     most_n, most_r, most_p = COST_MAX

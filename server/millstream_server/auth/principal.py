@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from millstream_server.auth.scram import Verifier
 from millstream_server.failures import FORBIDDEN, TOO_MANY, UNAUTHENTICATED, status_of
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of a client: its Authorization header and its certificate."""
+    """The credentials of a client: its Authorization header, its certificate, or the user whose
+    password it has proved by SCRAM, with the verifier of it."""
 
     authorization: bytes | None = None
     certificate: Mapping[str, Any] | None = None
+    proved: tuple[str, Verifier] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from millstream.model.errors import StatementError
 
-PORT = 8088
+PORT, POSTGRES_PORT = 8088, 5432
 EVERYWHERE = ("0.0.0.0", "::", "")
 """Hosts that bind a listener to all addresses of the machine."""
 
@@ -30,6 +30,23 @@ class Address:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def read_postgres_address(text: str, *, tls: bool) -> Address:
+    """The address of `host:port`, where `tls` says whether there is a certificate; raises
+    StatementError (E-CONFIG) for another form."""
+    try:
+        parts = urlsplit(f"//{text.strip()}")
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        parts, port, host = urlsplit(""), None, None
+    if not host or parts.path or parts.query or parts.fragment or parts.username is not None:
+        raise StatementError(
+            f"'{text}' is no address to listen on.",
+            hint="Write host:port, such as 127.0.0.1:5432.",
+            code="E-CONFIG",
+        )
+    return Address(host, POSTGRES_PORT if port is None else port, tls)
 
 
 def read_address(url: str) -> Address:

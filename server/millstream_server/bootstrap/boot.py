@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millstream.model.errors import StatementError
-from millstream_server.bootstrap.addresses import Address, read_address
+from millstream_server.bootstrap.addresses import Address, read_address, read_postgres_address
 from millstream_server.bootstrap.config import ServerConfig, load_config
 from millstream_server.bootstrap.options import ON_KAFKA_ONLY
 
@@ -23,7 +23,17 @@ def check_boot(config: ServerConfig) -> tuple[Address, ...]:
         raise _refusal("There is no listener.", "Set listeners.")
     for address in addresses:
         _check_address(address, config)
+    if (postgres := postgres_address(config)) is not None:
+        _check_public(postgres, config, "a certificate (ssl.keystore.location)")
     return addresses
+
+
+def postgres_address(config: ServerConfig) -> Address | None:
+    """Where to listen for PostgreSQL's protocol, if anywhere; raises StatementError (E-CONFIG)."""
+    text = config.text("millstream.postgres.listener")
+    if not text:
+        return None
+    return read_postgres_address(text, tls=bool(config.text("ssl.keystore.location")))
 
 
 def methods(config: ServerConfig) -> frozenset[str]:
@@ -78,11 +88,15 @@ def _check_instances(config: ServerConfig) -> None:
 
 def _check_address(address: Address, config: ServerConfig) -> None:
     _check_certificate(address, config)
+    _check_public(address, config, "TLS (an https listener, ssl.keystore.location)")
+
+
+def _check_public(address: Address, config: ServerConfig, tls: str) -> None:
     if address.loopback or config.insecure:
         return
     missing = []
     if not address.tls:
-        missing.append("TLS (an https listener, ssl.keystore.location)")
+        missing.append(tls)
     if not methods(config):
         missing.append("authentication (authentication.method)")
     if missing:

@@ -36,6 +36,7 @@ _B, _S, _X = ValueKind.SIZE, ValueKind.SECONDS, ValueKind.SECRET
 
 OPTIONS: tuple[Option, ...] = (
     Option("listeners", _L, "http://127.0.0.1:8088", "URLs to listen on."),
+    Option("millstream.postgres.listener", _T, "", "host:port for PostgreSQL's protocol, if any."),
     Option("ksql.service.id", _T, "default_", "The service: instances that share a command topic."),
     Option("ksql.streams.state.dir", _T, "", "Folder of the database's file; empty: memory."),
     Option("bootstrap.servers", _T, "", "Brokers; empty: the records lie in the database's file."),

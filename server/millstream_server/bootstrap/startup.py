@@ -8,6 +8,7 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,16 +24,17 @@ from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database
 from millstream_server.auth.audit import Audit, Event
 from millstream_server.bootstrap.addresses import EVERYWHERE
-from millstream_server.bootstrap.boot import check_boot, methods
+from millstream_server.bootstrap.boot import check_boot, methods, postgres_address
 from millstream_server.bootstrap.config import ServerConfig
 from millstream_server.bootstrap.extensions import load_functions
 from millstream_server.bootstrap.reloading import AuditFile, Certificate, Reloading
 from millstream_server.bootstrap.secret import Secret
 from millstream_server.bootstrap.wiring import answer_bounds, gate, overrides, pulls_at_a_time
 from millstream_server.http.addresses import AddressLimits
-from millstream_server.http.admission import ConnectionLimits
-from millstream_server.http.listening import Listener, Tls, bind, serve
+from millstream_server.http.admission import Admission, ConnectionLimits
+from millstream_server.http.listening import Listener, Other, Tls, bind, serve
 from millstream_server.http.transport import Transport
+from millstream_server.postgres.connections import PostgresConnections, PostgresLimits
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
 
@@ -200,6 +202,9 @@ def run_server(
     _allow_files(config.count("millstream.connections.max"))
     with ExitStack() as stack:
         listeners = [bind(address) for address in addresses]
+        postgres = postgres_address(config)
+        if postgres is not None:
+            listeners.append(bind(postgres))
         for listener in listeners:
             stack.callback(listener.bound.close)
         path = config.text("millstream.audit.file")
@@ -214,11 +219,14 @@ def run_server(
         reloading = Reloading(
             config, guard, log, certificate, audit_file, partial(server.ongoing.recheck, guard)
         )
+        sessions = listeners.pop() if postgres is not None else None
         urls = [listener.url for listener in listeners]
+        if sessions is not None:
+            urls.append(sessions.url_of("postgresql"))
         log.event(Event.STARTED, listeners=urls)
         told(urls)
         stack.enter_context(collecting_rarely())
-        asyncio.run(_serve(server, listeners, reloading))
+        asyncio.run(_serve(server, listeners, reloading, sessions))
         log.event(Event.STOPPED)
 
 
@@ -273,6 +281,7 @@ async def _serve(
     server: Server,
     listeners: Sequence[Listener],
     reloading: Reloading,
+    sessions: Listener | None,
 ) -> None:
     config, certificate = reloading.config, reloading.certificate
     stop = asyncio.Event()
@@ -300,4 +309,24 @@ async def _serve(
 
     app = application(server, config.texts("access.control.allow.origin"))
     tls = None if certificate is None else certificate.context
-    await serve(app, listeners, stopped, tls, transport_of(config))
+    transport = transport_of(config)
+    admission = Admission(transport.limits)
+    others = [] if sessions is None else [_postgres(server, sessions, admission, config, tls)]
+    await serve(app, listeners, stopped, tls, transport, others, admission)
+
+
+def _postgres(
+    server: Server,
+    listener: Listener,
+    admission: Admission,
+    config: ServerConfig,
+    tls: Callable[[], ssl.SSLContext] | None,
+) -> Other:
+    address = postgres_address(config)
+    limits = PostgresLimits(
+        config.seconds("millstream.headers.deadline.seconds"),
+        config.seconds("millstream.answer.stall.seconds"),
+        only_tls=address is not None and not (address.loopback or config.insecure),
+    )
+    connections = PostgresConnections(server, admission, limits, tls)
+    return Other(listener, connections.opened, connections.end)

@@ -76,10 +76,13 @@ class Connections:
     handling neither limits their number nor passes the client's certificate to the application, and
     it waits for ever for clients that do not read."""
 
-    def __init__(self, app: ASGIApp, transport: Transport) -> None:
+    def __init__(
+        self, app: ASGIApp, transport: Transport, admission: Admission | None = None
+    ) -> None:
+        """`admission`: counts connections of other protocols, too."""
         self._app = app
         self.transport = transport
-        self._admission = Admission(transport.limits)
+        self._admission = admission or Admission(transport.limits)
         self._configs = {secure: _config(transport, secure=secure) for secure in (False, True)}
         self._context = WorkerContext(None)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -160,10 +163,14 @@ class Connections:
         # In a separate function, so that no variable references the last connection until the next
         # round.
         loop = asyncio.get_running_loop()
-        for number, connection in enumerate(self._admission.connections()):
-            cast(Connection, connection).check(loop.time())
+        for number, connection in enumerate(self._connections()):
+            connection.check(loop.time())
             if number % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
                 await asyncio.sleep(0)
+
+    def _connections(self) -> list[Connection]:
+        open_ = self._admission.connections()
+        return [connection for connection in open_ if isinstance(connection, Connection)]
 
     def _date(self) -> None:
         date = (b"date", formatdate(usegmt=True).encode())
@@ -173,8 +180,8 @@ class Connections:
     async def end(self, patience_s: float) -> None:
         """Let responses finish for a short time, then cancel the others."""
         await self._context.terminated.set()
-        for connection in self._admission.connections():
-            if not cast(Connection, connection).decided:
+        for connection in self._connections():
+            if not connection.decided:
                 connection.close()
         states = self._states.values()
         for plain in [plain for state in states for plain in state.connections]:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from millstream.model.errors import StatementError, UnavailableError
 from millstream_server.bootstrap.addresses import Address
+from millstream_server.http.admission import Admission
 from millstream_server.http.connections import Connections
 from millstream_server.http.transport import Transport
 
@@ -72,10 +73,24 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Its URL."""
+        """Its URL, for HTTP."""
+        return self.url_of("https" if self.secure else "http")
+
+    def url_of(self, scheme: str) -> str:
+        """Its URL in another scheme."""
         host, port = self.address
         shown = f"[{host}]" if ":" in host else host
-        return f"{'https' if self.secure else 'http'}://{shown}:{port}"
+        return f"{scheme}://{shown}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A listener of a protocol other than HTTP. `opened` makes the protocol of a new connection,
+    `end` ends all connections within some seconds."""
+
+    listener: Listener
+    opened: Callable[[], asyncio.BaseProtocol]
+    end: Callable[[float], Awaitable[None]]
 
 
 def bind(address: Address, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
@@ -122,11 +137,14 @@ async def serve(
     stop: Callable[[], Awaitable[object]],
     tls: Callable[[], ssl.SSLContext] | None = None,
     transport: Transport | None = None,
+    others: Sequence[Other] = (),
+    admission: Admission | None = None,
 ) -> None:
     """Serve until `stop` returns; each connection uses the current result of `tls`. The listeners
     are closed at the end; clients that do not read the rest of their responses within some seconds
-    are abandoned."""
-    connections = Connections(app, transport or Transport())
+    are abandoned. `others`: listeners of other protocols; `admission` counts the connections of
+    all."""
+    connections = Connections(app, transport or Transport(), admission)
     loop = asyncio.get_running_loop()
     servers = [
         await loop.create_server(
@@ -136,7 +154,11 @@ async def serve(
         )
         for listener in listeners
     ]
-    for listener in listeners:
+    servers += [
+        await loop.create_server(other.opened, sock=other.listener.bound, backlog=ACCEPTED_AT_ONCE)
+        for other in others
+    ]
+    for listener in (*listeners, *(other.listener for other in others)):
         # asyncio uses one number for the backlog and for connections accepted at once; they are set
         # separately here.
         listener.bound.listen(BACKLOG)
@@ -147,4 +169,6 @@ async def serve(
         watching.cancel()
         for server in servers:
             server.close()
+        for other in others:
+            await other.end(GRACE_SECONDS)
         await connections.end(GRACE_SECONDS)

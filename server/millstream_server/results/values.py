@@ -32,7 +32,7 @@ def row_texts(table: pa.Table, schema: Schema) -> Iterator[str]:
     columns = []
     for index, column in enumerate(schema.columns):
         values = counted(table.column(index))
-        columns.append(map(_shower(column.type), values.to_pylist(maps_as_pydicts="lossy")))
+        columns.append(map(shower(column.type), values.to_pylist(maps_as_pydicts="lossy")))
     if not columns:
         return iter(["[]"] * table.num_rows)
     return map("[{}]".format, map(",".join, zip(*columns, strict=True)))
@@ -42,14 +42,14 @@ def texts_of(rows: Sequence[Sequence[Any]], schema: Schema) -> list[str]:
     """As `row_texts`, of rows of Python values as DuckDB gives them; these begin with the columns
     of `schema`."""
     shown = [
-        map(_shower(column.type), values)
+        map(shower(column.type), values)
         for column, values in zip(schema.columns, zip(*rows, strict=True), strict=False)
     ]
     return list(map("[{}]".format, map(",".join, zip(*shown, strict=True))))
 
 
-def _shower(kind: SqlType) -> Show:
-    """The encoder of a type; NULL is `null` in all types."""
+def shower(kind: SqlType) -> Show:
+    """The encoder of a type, for values as `counted` gives them; NULL is `null` in all types."""
     inner = _bare(kind)
     return lambda value: "null" if value is None else inner(value)
 
@@ -57,15 +57,15 @@ def _shower(kind: SqlType) -> Show:
 def _bare(kind: SqlType) -> Show:
     match kind:
         case t.Array(element):
-            each = _shower(element)
+            each = shower(element)
             return lambda values: f"[{','.join(map(each, values))}]"
         case t.Map(key, value):
-            name, member = _key(key), _shower(value)
+            name, member = _key(key), shower(value)
             return lambda found: _object((name(k), member(v)) for k, v in found.items())
         case t.Struct(fields):
             names = physical_names(item.name for item in fields)
             shown = [
-                (json.dumps(item.name, ensure_ascii=False), physical, _shower(item.type))
+                (json.dumps(item.name, ensure_ascii=False), physical, shower(item.type))
                 for item, physical in zip(fields, names, strict=True)
             ]
             return lambda row: _object((name, show(row[at])) for name, at, show in shown)
