@@ -211,12 +211,13 @@ class Driver:
         """Let no query linger that feeds these topics, until the result is called."""
         return self._scheduler.watch(topics)
 
-    def run_until_idle(self) -> bool:
-        """Wait until all queries are idle and committed; returns whether anything was done."""
+    def run_until_idle(self, until: float = math.inf) -> bool:
+        """Wait until all queries are idle and committed, or until the time `until` (monotonic
+        clock); returns whether anything was done, or is left."""
         if self.threaded:
-            return self._scheduler.drain()
-        worked, _ = self._run_until(math.inf)
-        return worked
+            return self._scheduler.drain(until)
+        worked, idle = self._run_until(until)
+        return worked or not idle
 
     def idle_within(self, seconds: float) -> bool:
         """Without threads: run until all queries are idle and committed, or until `seconds` have

@@ -391,7 +391,7 @@ class Scheduler:
 
     def drain(self, until: float = math.inf) -> bool:
         """Wait until all queries have processed and committed everything, or until the time `until`
-        (monotonic clock), or until `end`. Returns whether they did anything."""
+        (monotonic clock), or until `end`. Returns whether they did anything, or are not done."""
         with self._freed:
             before = self._steps
             # In this order: a thread looks whether a caller waits without the lock, and one that
@@ -407,7 +407,7 @@ class Scheduler:
                     self._freed.wait(min(SIGNALS_SECONDS, max(0.0, until - time.monotonic())))
             finally:
                 self._drainers -= 1
-            return self._steps != before
+            return self._steps != before or not (self._drained() or self._ended)
 
     def _drained(self) -> bool:
         self._synchronise()

@@ -166,7 +166,8 @@ class Database:
         self.engine.register(functions)
 
     def wait(self) -> None:
-        """Wait until every running query has processed and committed all available records."""
+        """Wait until every running query has processed and committed all records that are there
+        now; if no more arrive, until there is nothing left to do."""
         self.engine.drain()
 
     def metrics(self) -> EngineMetrics:

@@ -27,9 +27,10 @@ from millstream.model.clock import ticks_ns
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.push.push_queries import PushQueries
+from millstream.queries.draining import drain
 from millstream.queries.processing_log import ProcessingLog
 from millstream.queries.registry import QueryRegistry
-from millstream.queries.statuses import drain, statuses
+from millstream.queries.statuses import statuses
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.scheduler.checkpoints import open_checkpoints
@@ -200,8 +201,8 @@ class Engine:
         self.push_queries.fail(FencedError("the engine has stopped", detail=str(failure)))
 
     def drain(self) -> None:
-        """Return when all queries have processed and committed all available records. Raises
-        UnavailableError like `queries.statuses.drain`."""
+        """Return when all queries have processed and committed all records that are there now; see
+        `queries.draining.drain`. Raises UnavailableError as that does."""
         drain(self.registry)
 
     def close(self) -> None:

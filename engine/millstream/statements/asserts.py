@@ -24,8 +24,8 @@ from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
 from millstream.model.schema_text import Schemas
 from millstream.plan.define import declared_schema
+from millstream.queries.draining import drain
 from millstream.queries.registry import QueryRegistry
-from millstream.queries.statuses import drain
 from millstream.query.results import Done
 from millstream.query.session import Session
 from millstream.statements import wordings
