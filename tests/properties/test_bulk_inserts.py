@@ -125,7 +125,7 @@ def rows_of(draw: st.DrawFn, source: str) -> list[dict[str, Any]]:
     for _ in range(draw(st.integers(1, 6))):
         row = {"K": draw(keys | st.none()), "ROWTIME": draw(st.sampled_from([0, 5, 10**12]))}
         names = draw(st.lists(st.sampled_from(list(columns)), unique=True, max_size=5))
-        odd = draw(st.integers(0, 9)) == 0
+        odd = draw(st.integers(0, 3)) == 0
         for name in names:
             of = PLAIN if name in SCALARS else NEVER
             row[name] = draw((of if odd else FITTING[name]) | st.none())

@@ -50,17 +50,22 @@ def hindmost(cursor: duckdb.DuckDBPyConnection) -> list[Placed]:
     return sorted(found, key=lambda placed: placed.last, reverse=True)
 
 
-def copy(cursor: duckdb.DuckDBPyConnection, relation: str) -> None:
-    """Write a table as it is now once more, in the same order and with the same columns."""
+def copy(cursor: duckdb.DuckDBPyConnection, relation: str) -> bool:
+    """Write a table as it is now once more, in the same order and with the same columns; returns
+    False if it was dropped. Raises duckdb.CatalogException if it is dropped meanwhile."""
     drop_copy(cursor, relation)
-    ((text,),) = cursor.execute(
+    found = cursor.execute(
         f"SELECT sql FROM duckdb_tables() WHERE table_name = ? AND {_OWN}",
         [relation.removeprefix("log.")],
     ).fetchall()
+    if not found:
+        return False
+    ((text,),) = found
     cursor.execute(
         f"CREATE TABLE {relation}{_SUFFIX}{text.removeprefix(f'CREATE TABLE {relation}')}"
     )
     cursor.execute(f"INSERT INTO {relation}{_SUFFIX} FROM {relation}")
+    return True
 
 
 def drop_copy(cursor: duckdb.DuckDBPyConnection, relation: str) -> None:

@@ -109,7 +109,8 @@ class Shrinking:
             elif last:
                 return self._move_at_once(relation)
         try:
-            moving.copy(cursor, relation)
+            if not moving.copy(cursor, relation):
+                return False
             with self._lock:
                 if self._find(relation) is None:
                     return False
@@ -125,7 +126,8 @@ class Shrinking:
 
     def _move_at_once(self, relation: str) -> bool:
         with self._lock, self._change() as (cursor, _):
-            moving.copy(cursor, relation)
+            copied = moving.copy(cursor, relation)
+            assert copied, f"{relation} is dropped only under the lock"
             moving.exchange(cursor, relation)
         return True
 

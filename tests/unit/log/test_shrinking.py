@@ -196,6 +196,34 @@ def test_it_goes_on_where_it_was_ended(tmp_path: Path) -> None:
     world.log.close()
 
 
+@pytest.mark.parametrize("when", ["before the copy", "after it"])
+def test_a_topic_that_is_deleted_meanwhile_is_not_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    world = filled(tmp_path / "a.db")
+    world.log.delete_topic("large")
+    del world.appended["large"]
+    copy, deleted = moving.copy, list[str]()
+
+    def deleting(cursor: duckdb.DuckDBPyConnection, relation: str) -> bool:
+        copied = when == "after it" and copy(cursor, relation)
+        if not deleted and relation.startswith("log.records_"):
+            for name, stored in dict(world.log._contents.topics).items():
+                if any(stored.relation(segment) == relation for segment in stored.segments[:-1]):
+                    deleted.append(name)
+                    world.log.delete_topic(name)
+                    del world.appended[name]
+        return copied or (when == "before the copy" and copy(cursor, relation))
+
+    monkeypatch.setattr(moving, "copy", deleting)
+    world.log.shrink()
+    assert deleted
+    monkeypatch.undo()
+    world.log.shrink()
+    world.check_all()
+    world.log.close()
+
+
 def test_an_open_read_only_delays_it(tmp_path: Path) -> None:
     world = filled(tmp_path / "a.db")
     with world.log.connection.cursor() as cursor:
@@ -223,12 +251,13 @@ def test_a_failure_loses_nothing(
     del world.appended["large"]
     original, calls = getattr(moving, part), 0
 
-    def failing(cursor: duckdb.DuckDBPyConnection, relation: str) -> None:
+    def failing(cursor: duckdb.DuckDBPyConnection, relation: str) -> object:
         nonlocal calls
         calls += 1
-        original(cursor, relation)
+        done = original(cursor, relation)
         if calls == call:
             raise duckdb.IOException("no space left on device")
+        return done
 
     monkeypatch.setattr(moving, part, failing)
     try:
