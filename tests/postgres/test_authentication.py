@@ -181,6 +181,21 @@ def test_a_session_ends_with_its_user(tmp_path: Path) -> None:
         until(lambda: not door.engine.push_queries.streams)
 
 
+def test_the_catalog_follows_the_rules(tmp_path: Path) -> None:
+    listing = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'v') ORDER BY 1"
+    with guarded(tmp_path) as door, connected(door, "reader", "reader") as reader:
+        assert reader.execute(listing).fetchall() == [("orders",)]
+        rules = Path(door.config.text("authorization.rules.file"))
+        rules.write_text("allow role:reader READ topic:*\n")
+        _reload(door, door.door.server.guard)
+        assert ("pay",) in reader.execute(listing).fetchall()
+        rules.write_text("")
+        _reload(door, door.door.server.guard)
+        assert reader.execute(listing).fetchall() == []
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reader.execute("SELECT id FROM orders WHERE id = 1")
+
+
 def _reload(door: Guarded, guard: Any) -> None:
     recheck = partial(door.door.server.ongoing.recheck, guard)
     Reloading(door.config, guard, guard.audit, recheck=recheck).reload()

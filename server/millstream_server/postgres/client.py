@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from millstream.catalog.catalog import Catalog
+from millstream.catalog.source import Source
 from millstream_parser.parameters import Value
 from millstream_server.auth.principal import Principal
+from millstream_server.auth.visible import VisibleCatalog
 from millstream_server.postgres.casts import without_casts
 from millstream_server.postgres.introspection import Introspection
 from millstream_server.postgres.outcomes import Cursor, Prepared
@@ -19,6 +20,22 @@ from millstream_server.requests import Asked
 from millstream_server.server import Server
 
 IDLE, IN_TRANSACTION, FAILED = "I", "T", "E"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """What a client may see of one catalog, by one set of rules."""
+
+    sight: VisibleCatalog
+    sources: Sequence[Source]
+    spelling: Spelling
+
+    def still(self, sight: VisibleCatalog) -> bool:
+        """Whether it is what may be seen now."""
+        same = sight.access is self.sight.access or sight.access == self.sight.access
+        return (
+            self.sight.catalog is sight.catalog and same and self.sight.principal == sight.principal
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -36,18 +53,30 @@ class Client:
     written: bool = False
     prepared: dict[str, Prepared] = field(default_factory=dict)
     cursors: dict[str, Cursor] = field(default_factory=dict)
-    _introspection: tuple[tuple[Catalog, Principal, Mapping[str, str]], Introspection] | None = None
+    _known: _Seen | None = None
+    _introspection: tuple[_Seen, dict[str, str], Introspection] | None = None
 
     async def recognise_again(self) -> None:
         """Check that the user may still be here: passwords and roles change. Raises
         RefusedError."""
-        guard = self.server.guard
-        self.principal = await self.server.run(guard.recognise_again, self.principal)
+        if self.principal.by is not None:
+            guard = self.server.guard
+            self.principal = await self.server.run(guard.recognise_again, self.principal)
+
+    def sources(self) -> Sequence[Source]:
+        """The streams and tables that the client may see now."""
+        return self._seen().sources
 
     def spelling(self) -> Spelling:
         """The names that the client may see."""
+        return self._seen().spelling
+
+    def _seen(self) -> _Seen:
         sight = self.server.guard.sight(self.principal, self.server.engine.catalog)
-        return Spelling.of(visible_sources(sight))
+        if self._known is None or not self._known.still(sight):
+            sources = visible_sources(sight)
+            self._known = _Seen(sight, sources, Spelling.of(sources))
+        return self._known
 
     def asked(self, text: str, values: list[Value]) -> Asked:
         """A statement with its settings, as a request of the HTTP API."""
@@ -56,18 +85,17 @@ class Client:
         return Asked(ended, dict(self.properties), dict(self.variables), parameters=values)
 
     async def introspection(self) -> Introspection:
-        """The catalog, made again when it has changed."""
-        catalog = self.server.engine.catalog
+        """The catalog, made again when what the client may see has changed."""
+        seen, settings = self._seen(), dict(self.settings)
         if self._introspection is not None:
-            (of, by, settings), known = self._introspection
-            if of is catalog and by == self.principal and settings == self.settings:
+            of, with_settings, known = self._introspection
+            if of is seen and with_settings == settings:
                 return known
             self.close()
-        sources = visible_sources(self.server.guard.sight(self.principal, catalog))
         made = await asyncio.to_thread(
-            Introspection, sources, Spelling.of(sources), self.user, dict(self.settings)
+            Introspection, seen.sources, seen.spelling, self.user, settings
         )
-        self._introspection = (catalog, self.principal, dict(self.settings)), made
+        self._introspection = seen, settings, made
         return made
 
     async def close_cursors(self) -> None:
@@ -79,5 +107,5 @@ class Client:
     def close(self) -> None:
         """Release what the session holds."""
         if self._introspection is not None:
-            self._introspection[1].close()
+            self._introspection[2].close()
             self._introspection = None

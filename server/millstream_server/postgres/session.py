@@ -30,7 +30,6 @@ from millstream_server.postgres.refusals import (
 )
 from millstream_server.postgres.session_commands import run, schema_of_command
 from millstream_server.postgres.settings import REPORTED, milliseconds
-from millstream_server.postgres.spelling import visible_sources
 from millstream_server.postgres.statements import begin, described, gives_rows, parts_of
 from millstream_server.postgres.values import copied_lines
 
@@ -335,8 +334,7 @@ def _statement(client: Client, message: m.Parse) -> Prepared:
     if len(parts) > 1:
         raise PgError(_ONLY_ONE)
     text, command = parts[0] if parts else ("", None)
-    sight = client.server.guard.sight(client.principal, client.server.engine.catalog)
-    types = parameter_types(text, message.types, visible_sources(sight), client.spelling())
+    types = parameter_types(text, message.types, client.sources(), client.spelling())
     return Prepared(text, command, types, reads=gives_rows(text))
 
 
