@@ -18,14 +18,20 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from millstream.catalog.source import Source
+from millstream.operators.sql import identifier
 from millstream.query.allowed import FUNCTIONS as OF_PULL_QUERIES
 from millstream.query.allowed import NODES
-from millstream_parser.lexemes import LexemeKind, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 from millstream_parser.parameters import Value
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.relations import Row, fixed_rows, relations, rows
 from millstream_server.postgres.spelling import Spelling
-from millstream_server.postgres.system_functions import FUNCTIONS, OF_FUNCTIONS, macros
+from millstream_server.postgres.system_functions import (
+    FUNCTIONS,
+    OF_FUNCTIONS,
+    TABLE_FUNCTIONS,
+    macros,
+)
 from millstream_server.postgres.views import VIEWS
 
 _UNNAMED = "?column?"
@@ -46,6 +52,7 @@ _NODES = (
         exp.ByteString,
     ),
 )
+_OF_ROWS = (exp.GenerateSeries, exp.ExplodingGenerateSeries, exp.Unnest, exp.Explode)
 _PATTERNS: Mapping[str, tuple[type[exp.Expr], bool]] = {
     "~": (exp.RegexpLike, False),
     "!~": (exp.RegexpLike, True),
@@ -58,6 +65,7 @@ _PATTERNS: Mapping[str, tuple[type[exp.Expr], bool]] = {
 }
 _TO_NUMBER = {"REGCLASS": "relation_oid", "REGTYPE": "type_oid", "REGNAMESPACE": "schema_oid"}
 _TO_NAME = {"REGCLASS": "relation_name", "REGTYPE": "type_name", "REGNAMESPACE": "schema_name"}
+_NUMBERS = ("INT", "INTEGER", "BIGINT", "INT4", "INT8")
 _AS_TEXT = frozenset(
     ["NAME", "CHAR", "REGPROC", "REGPROCEDURE", "REGROLE", "REGOPER", "SQL_IDENTIFIER", "ACLITEM"]
 )
@@ -67,11 +75,11 @@ _AS_NUMBER = frozenset(["OID", "XID", "CID", "INT2VECTOR", "OIDVECTOR"])
 def introspective(text: str) -> exp.Query | None:
     """The tree of a query that is about the database, and about no stream or table. Raises PgError
     if it is about the catalog, but cannot be read."""
-    words = [part.upper for part in lexemes(text) if part.kind is not LexemeKind.COMMENT]
-    if not words or words[0] not in ("SELECT", "WITH", "VALUES", "("):
+    parts = [part for part in lexemes(text) if part.kind is not LexemeKind.COMMENT]
+    if not parts or parts[0].upper not in ("SELECT", "WITH", "VALUES", "("):
         return None
     about = _ABOUT_CATALOG.search(text) is not None
-    if not about and "FROM" in words and "GENERATE_SERIES" not in words:
+    if not about and _has_sources(parts):
         return None
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect="postgres") if tree is not None]
@@ -80,16 +88,37 @@ def introspective(text: str) -> exp.Query | None:
             return None
         first = str(failure).splitlines()[0]
         raise PgError("The query about the catalog cannot be read.", detail=first) from failure
-    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+    tree = _selected(trees[0]) if len(trees) == 1 else None
+    if not isinstance(tree, exp.Query):
         return None
-    tables = [_relation(table) for table in _tables(trees[0])]
+    tables = [_relation(table) for table in _tables(tree)]
     if not all(tables):
         if not about or not any(tables):
             return None
         raise PgError(
             "A query is about the catalog, or about streams and tables.", code=NOT_SUPPORTED
         )
-    return trees[0]
+    return tree
+
+
+def _selected(tree: exp.Expr) -> exp.Expr:
+    """VALUES as a query."""
+    if not isinstance(tree, exp.Values) or not tree.expressions:
+        return tree
+    width = len(tree.expressions[0].expressions)
+    names = [exp.to_identifier(f"column{number}") for number in range(1, width + 1)]
+    tree.set("alias", exp.TableAlias(this=exp.to_identifier("rows"), columns=names))
+    return exp.select("*").from_(tree)
+
+
+def _has_sources(parts: Sequence[Lexeme]) -> bool:
+    """Whether there is a FROM outside of parentheses, and not only for generate_series."""
+    depth = 0
+    for part, after in zip(parts, [*parts[1:], None], strict=True):
+        depth += (part.text == "(") - (part.text == ")")
+        if part.upper == "FROM" and depth == 0:
+            return after is None or after.upper != "GENERATE_SERIES"
+    return False
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
@@ -120,8 +149,10 @@ class Introspection:
                 "threads": 1,
                 "memory_limit": MEMORY,
                 "temp_directory": "",
+                "integer_division": True,
             },
         )
+        self._settings = settings
         self._rows: dict[str, list[Row]] = {}
         for relation, row in (*fixed_rows(user), *rows(sources, spelling)):
             self._rows.setdefault(relation, []).append(row)
@@ -158,11 +189,11 @@ class Introspection:
 
     def answer(self, tree: exp.Expr, values: Sequence[Value] = ()) -> pa.Table:
         """The rows of a query. Raises PgError."""
-        text = _printed(tree, values)
+        text = _printed(tree, values, self._settings)
         for name in {_relation(table) for table in _tables(tree)}:
             self._make(name)
         try:
-            table = self._database.sql(text).to_arrow_table()
+            table = _with_texts(self._database.sql(text)).to_arrow_table()
         except duckdb.InterruptException:
             raise PgError("The query about the catalog was ended.", code="57014") from None
         except (duckdb.Error, RecursionError) as failure:
@@ -183,7 +214,19 @@ class Introspection:
         self._database.close()
 
 
-def _printed(tree: exp.Expr, values: Sequence[Value]) -> str:
+def _with_texts(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Intervals as texts: our types have none."""
+    kinds = [str(kind) for kind in found.types]
+    if "INTERVAL" not in kinds:
+        return found
+    columns = (
+        f"CAST(#{at} AS {'VARCHAR' if kind == 'INTERVAL' else kind}) AS {identifier(name)}"
+        for at, (kind, name) in enumerate(zip(kinds, found.columns, strict=True), 1)
+    )
+    return found.project(", ".join(columns))
+
+
+def _printed(tree: exp.Expr, values: Sequence[Value], settings: Mapping[str, str]) -> str:
     """The query for DuckDB. Raises PgError for what is on no list."""
     made = tree.copy()
     for node in list(made.walk()):
@@ -191,10 +234,10 @@ def _printed(tree: exp.Expr, values: Sequence[Value]) -> str:
     _label(made)
     for table in _tables(made):
         _rename(table)
-    for table in made.find_all(exp.Table):
+    for table in list(made.find_all(exp.Table)):
         _unqualify(table)
     for node in reversed(list(made.walk())):
-        new = _translated(node, values)
+        new = _translated(node, values, settings)
         if new is not node:
             node.replace(new)
     return str(made.sql(dialect="duckdb"))
@@ -298,12 +341,24 @@ def _unqualify(table: exp.Table) -> None:
         return
     table.set("db", None)
     alias = table.args.get("alias")
-    if alias is not None and not alias.columns:
+    if alias is None:
+        return
+    if not isinstance(table.this, _OF_ROWS) and table.this.name.lower() not in TABLE_FUNCTIONS:
+        # A function of one value is a relation of one row.
+        value = exp.alias_(table.this.copy(), alias.this.copy())
+        table.replace(exp.Subquery(this=exp.select(value), alias=alias.copy()))
+    elif not alias.columns:
         alias.set("columns", [alias.this.copy()])
 
 
-def _translated(node: exp.Expr, values: Sequence[Value]) -> exp.Expr:
+def _translated(node: exp.Expr, values: Sequence[Value], settings: Mapping[str, str]) -> exp.Expr:
     match node:
+        case exp.Anonymous(this="current_setting", expressions=[exp.Literal() as name, *_]):
+            # A table function takes no subquery, as which DuckDB's macro would look it up.
+            value = settings.get(name.name.lower())
+            return exp.Null() if value is None else exp.Literal.string(value)
+        case exp.Any() | exp.All() if (array := _array(node.this)) is not None:
+            return type(node)(this=array)
         case exp.Dot() if node.this.name.lower() in _SCHEMAS and isinstance(
             node.expression, exp.Func
         ):
@@ -325,6 +380,18 @@ def _translated(node: exp.Expr, values: Sequence[Value]) -> exp.Expr:
         case exp.Column() if node.db or node.args.get("catalog"):
             return exp.column(node.this, table=node.args["table"])
     return node
+
+
+def _array(node: exp.Expr) -> exp.Expr | None:
+    """An array that is written as a text, {a,b}."""
+    inner = node.this if isinstance(node, exp.Paren) else node
+    if not isinstance(inner, exp.Literal) or not inner.is_string:
+        return None
+    text = inner.name.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    items = [item.strip().strip('"') for item in text[1:-1].split(",") if item.strip()]
+    return exp.Paren(this=exp.Array(expressions=[exp.Literal.string(item) for item in items]))
 
 
 def _function(node: exp.Expr) -> exp.Expr:
@@ -361,16 +428,22 @@ def _operator(node: exp.Operator) -> exp.Expr:
     return exp.Not(this=exp.Paren(this=found)) if negated else found
 
 
+def _is_number(kind: exp.Expr) -> bool:
+    return kind.sql(dialect="postgres").rpartition(".")[2].upper() in (*_AS_NUMBER, *_NUMBERS)
+
+
 def _cast(node: exp.Cast) -> exp.Expr:
     """Types of PostgreSQL that DuckDB lacks. A text becomes the number of what it names; a number
     that becomes one of these types is shown by its name."""
     written = node.to.sql(dialect="postgres").upper()
     kind = written.rpartition(".")[2].strip('"')
     base, array = kind.removesuffix("[]"), kind.endswith("[]")
+    if array and (items := _array(node.this)) is not None:
+        return exp.cast(items, kind, dialect="postgres")
     if base in _TO_NUMBER:
         inner: exp.Expr = node.this
         is_text = isinstance(inner, exp.Literal) and inner.is_string
-        if isinstance(node.parent, exp.Cast) and not is_text:
+        if isinstance(node.parent, exp.Cast) and not is_text and _is_number(node.parent.to):
             return inner
         name = _TO_NUMBER[base] if is_text else _TO_NAME[base]
         return exp.Anonymous(this=name, expressions=[inner])

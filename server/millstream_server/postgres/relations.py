@@ -233,9 +233,10 @@ _BASE: tuple[tuple[PgType, str, str], ...] = (
 def fixed_rows(user: str) -> Iterator[tuple[str, Row]]:
     """The rows that are the same for every catalog."""
     for kind, name, category in _BASE:
-        yield "pg_type", _type(kind.oid, name, kind.size, category, array=kind.array)
+        element = 18 if name == "name" else 0
+        yield "pg_type", _type(kind.oid, name, kind.size, category, element, kind.array)
         if kind.array:
-            yield "pg_type", _type(kind.array, f"_{name}", -1, "A", element=kind.oid)
+            yield "pg_type", _type(kind.array, f"_{name}", -1, "A", kind.oid, 0)
     for oid, schema in (
         (CATALOG_OID, "pg_catalog"),
         (INFORMATION_OID, "information_schema"),
@@ -280,9 +281,7 @@ def shown_types() -> dict[int, str]:
     return found | {kind.array: f"{kind.name}[]" for kind, *_ in _BASE if kind.array}
 
 
-def _type(
-    oid: int, name: str, size: int, category: str, *, element: int = 0, array: int = 0
-) -> Row:
+def _type(oid: int, name: str, size: int, category: str, element: int, array: int) -> Row:
     return {
         "oid": oid,
         "typname": name,
@@ -290,7 +289,7 @@ def _type(
         "typowner": OWNER,
         "typlen": size,
         "typcategory": category,
-        "typtype": "b",
+        "typtype": "p" if size == -2 else "b",
         "typdelim": ",",
         "typelem": element,
         "typarray": array,

@@ -125,6 +125,7 @@ _DEFINED: dict[str, str | tuple[str, ...]] = {
     "schema_name(a)": _looked_up("oid", "nspname", "pg_namespace"),
     "quote_ident(a)": """CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_$]*') THEN a
         ELSE '"' || replace(a, '"', '""') || '"' END""",
+    "parse_ident(a)": "string_split(replace(a, '\"', ''), '.')",
     "quote_literal(a)": "'''' || replace(a::VARCHAR, '''', '''''') || ''''",
     "current_setting(a), (a, b)": _looked_up("name", "setting", "pg_settings", "lower(a)"),
     "set_config(a, b, c)": "b",
@@ -186,5 +187,9 @@ def _name(head: str) -> str:
     return head.partition("(")[0]
 
 
+TABLE_FUNCTIONS = frozenset(
+    {_name(head) for head in _TABLES} | {"generate_subscripts", "unnest", "generate_series"}
+)
+"""Those that give rows."""
 FUNCTIONS = frozenset({_name(head) for head in (*_DEFINED, *_TABLES)} | set(_OF_DUCKDB.split()))
 """Every function that a query about the catalog may call."""
