@@ -26,8 +26,8 @@ from millstream_server.auth.endpoint_needs import POSTGRES
 from millstream_server.endpoints import begun
 from millstream_server.failures import MALFORMED, RefusedError, refusal
 from millstream_server.filling import Filling
+from millstream_server.postgres.catalog_queries import introspective
 from millstream_server.postgres.client import Client
-from millstream_server.postgres.introspection import introspective
 from millstream_server.postgres.outcomes import Outcome
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.relations import columns_of
