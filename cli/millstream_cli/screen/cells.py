@@ -6,6 +6,7 @@ import base64
 import datetime
 import decimal
 import json
+import math
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -38,8 +39,9 @@ def is_number(value: Any) -> bool:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON text of a value of the dialect."""
-    return json.dumps(value, default=_plain, ensure_ascii=False, indent=indent)
+    """JSON text of a value of the dialect, with every digit of a DECIMAL. A DOUBLE that is no
+    number is a string, as in the HTTP API. `indent`: as for json.dumps."""
+    return _written(value, indent, 0)
 
 
 def fitted(text: str, width: int, *, right: bool = False) -> str:
@@ -57,13 +59,38 @@ def clipped(text: str, width: int) -> str:
     return set_cell_size(text, max(width - 3, 0)).rstrip() + "..."[:width]
 
 
-def _plain(value: Any) -> Any:
+def _written(value: Any, indent: int | None, depth: int) -> str:
+    # The encoder of the library writes only numbers of Python's own types.
     match value:
-        case decimal.Decimal():
-            return float(value) if value.as_tuple().exponent else int(value)
+        case dict():
+            members = (
+                f"{_text(str(name))}: {_written(item, indent, depth + 1)}"
+                for name, item in value.items()
+            )
+            return _bracketed("{}", list(members), indent, depth)
+        case list() | tuple():
+            items = [_written(item, indent, depth + 1) for item in value]
+            return _bracketed("[]", items, indent, depth)
+        case decimal.Decimal() if value.is_finite():
+            return format(value, "f")
+        case float() if not math.isfinite(value):
+            return f'"{"NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}"'
+        case None | bool() | int() | float() | str():
+            return _text(value)
         case bytes():
-            return base64.b64encode(value).decode()
+            return _text(base64.b64encode(value).decode())
         case datetime.date() | datetime.time():
-            return value.isoformat()
-        case _:
-            return str(value)
+            return _text(value.isoformat())
+    return _text(str(value))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _bracketed(ends: str, parts: list[str], indent: int | None, depth: int) -> str:
+    if not parts or indent is None:
+        return f"{ends[0]}{', '.join(parts)}{ends[1]}"
+    line = "\n" + " " * (indent * (depth + 1))
+    last = "\n" + " " * (indent * depth)
+    return f"{ends[0]}{line}{f',{line}'.join(parts)}{last}{ends[1]}"

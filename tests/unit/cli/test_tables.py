@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import json
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from millstream_cli.screen.cells import cell, clipped
+from millstream_cli.screen.cells import cell, clipped, to_json
 from millstream_cli.screen.tables import TableStyle, shared, stream_layout, table, vertical, wrapped
 
 
@@ -86,3 +89,31 @@ def test_values() -> None:
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
     assert "\x1b" not in "".join(table(("A",), [("\x1b[2J",)], 80, TableStyle()))
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON_VALUES, st.sampled_from([None, 1, 2]))
+def test_json_is_that_of_the_library(value: object, indent: int | None) -> None:
+    assert to_json(value, indent=indent) == json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=10))
+def test_json_keeps_every_digit_of_a_decimal(value: Decimal) -> None:
+    found = json.loads(to_json([value]), parse_float=Decimal, parse_int=Decimal)
+    assert found == [value]
+    assert format(found[0], "f") == format(value, "f")
+
+
+def test_json_of_a_double_that_is_no_number() -> None:
+    values = [float("nan"), float("inf"), float("-inf"), Decimal("NaN")]
+    assert json.loads(to_json(values)) == ["NaN", "Infinity", "-Infinity", "NaN"]
