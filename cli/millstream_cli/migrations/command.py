@@ -80,7 +80,8 @@ def _run(options: argparse.Namespace, out: Output) -> int:
     if options.action == "create":
         out.line(f"Migration {files.create(folder, options.description, options.version)} made")
         return 0
-    with _connected(config) as database:
+    headers = files.read_headers(options.headers) if getattr(options, "headers", None) else {}
+    with _connected(config, headers) as database:
         metadata = Metadata.of(config.properties, "default_")
         match options.action:
             case "initialize-metadata":
@@ -255,10 +256,12 @@ def _folder(config: Path, settings: Mapping[str, str]) -> Path:
     return Path(given) if given else config.parent / files.FOLDER
 
 
-def _connected(config: Config) -> Database:
+def _connected(config: Config, headers: Mapping[str, str]) -> Database:
     settings, properties = config.properties, {"auto.offset.reset": "earliest"}
     where = settings["ksql.server.url"]
     if not where.startswith(("http://", "https://")):
+        if headers:
+            raise StatementError("--headers are for a server.", hint=f"This is a file: {where}")
         return millstream.connect(where, properties=properties)
     # The HTTP client takes long to import.
     from millstream.remote.http import Credentials
@@ -267,7 +270,8 @@ def _connected(config: Config) -> Database:
     user = settings.get("ksql.auth.basic.username")
     password = None if user is None else settings.get("ksql.auth.basic.password", "")
     connection = Config(connection=config.connection, properties=properties)
-    return RemoteSession.connect(where, Credentials(user, password), connection).database
+    credentials = Credentials(user, password, headers=headers)
+    return RemoteSession.connect(where, credentials, connection).database
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -298,6 +302,9 @@ def _parser() -> argparse.ArgumentParser:
         "-d", "--define", action="append", default=[], type=setting, metavar="NAME=VALUE",
         help="a variable; may be repeated",
     )  # fmt: skip
+    apply.add_argument(
+        "--headers", metavar="FILE", help="lines name=value: headers of each request to the server"
+    )
     apply.add_argument("--dry-run", action="store_true", help="only print the statements")
     actions.add_parser("info", help="list the migrations and their states")
     actions.add_parser("validate", help="whether applied files are as they were")

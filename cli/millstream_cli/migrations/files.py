@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millstream.model.errors import StatementError
-from millstream.scripts.text import read_script, split_text
+from millstream.scripts.text import read_script, read_text, split_text
 from millstream_parser.lexemes import LexemeKind, lexemes
 
 PROPERTIES = "ksql-migrations.properties"
@@ -17,6 +17,7 @@ VERSION_MAX = 999_999
 _DESCRIPTION_MAX = 235
 """With it, the name of a file has the 255 bytes that file systems allow."""
 _NAME = re.compile(r"V(\d{6})__([^/]+)\.sql")
+_HEADER = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*[=:]\s*([\x20-\x7e]*?)\s*")
 _READING = ("SELECT", "PRINT", "SHOW", "LIST", "DESCRIBE", "EXPLAIN", "RUN", "PEEK", "SPOOL")
 
 
@@ -108,3 +109,18 @@ def create(folder: Path, description: str, version: int | None) -> Path:
     path = folder / f"V{number:06d}__{name}.sql"
     path.touch(exist_ok=False)
     return path
+
+
+def read_headers(path: str) -> dict[str, str]:
+    """The headers in a file of lines `name=value` or `name: value`. Raises StatementError for a
+    line that is none."""
+    found = {}
+    for number, line in enumerate(read_text(path, "the headers").splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith(("#", "!")):
+            continue
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            # The line may hold a secret.
+            raise StatementError(f"{path}, line {number} is no header.", hint="Write name=value.")
+        found[match[1]] = match[2]
+    return found

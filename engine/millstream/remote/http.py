@@ -25,11 +25,13 @@ _PLACE = re.compile(r"line:? (\d+)(?::|, col: )(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of a client: a user with a password, a bearer token, or none."""
+    """The credentials of a client: a user with a password, a bearer token, or none. `headers` are
+    sent with each request, for what stands in front of the server."""
 
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class RefusedError(StatementError):
@@ -116,7 +118,7 @@ class Wire:
     def _client(self) -> httpx.Client:
         given = self._credentials
         # No response is compressed: a compressor may hold rows back.
-        headers = {"Content-Type": JSON, "Accept-Encoding": "identity"}
+        headers = {**given.headers, "Content-Type": JSON, "Accept-Encoding": "identity"}
         if given.token is not None:
             headers["Authorization"] = f"Bearer {given.token}"
         return httpx.Client(

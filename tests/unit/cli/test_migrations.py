@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -204,3 +206,52 @@ def test_projects_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["migrations", "new-project", str(tmp_path / "p"), "b.db"]) == 1
     assert "already" in capsys.readouterr().err
     assert "a.db" in (tmp_path / "p" / files.PROPERTIES).read_text()
+
+
+def test_headers_are_sent_with_each_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str | None] = []
+
+    class Asked(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.headers.get("x-tenant"))
+            self.send_response(503)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing is printed."""
+
+    server = HTTPServer(("127.0.0.1", 0), Asked)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        folder, headers = tmp_path / "project", tmp_path / "headers"
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert main(["migrations", "new-project", str(folder), url]) == 0
+        headers.write_text("# of the gateway\nX-Tenant = shop one \nX-Other: 1\n")
+        config = str(folder / files.PROPERTIES)
+        given = ["migrations", "-c", config, "apply", "--all", "--headers", str(headers)]
+        assert main(given) == 1
+        headers.write_text("secret without a name\n")
+        assert main(given) == 1
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    told = capsys.readouterr().err
+    assert seen and set(seen) == {"shop one"}
+    assert "line 1 is no header" in told
+    assert "secret" not in told
+
+
+def test_headers_are_for_servers(project: Project, tmp_path: Path) -> None:
+    headers = tmp_path / "headers"
+    headers.write_text("a=b\n")
+    project.run("initialize-metadata")
+    status = 1 if project.url.endswith(".db") else 0
+    told = project.run("apply", "--all", "--headers", str(headers), status=status)
+    assert ("for a server" in told) == (status == 1)
