@@ -74,12 +74,13 @@ class Prepared:
 
 @dataclass(slots=True, eq=False)
 class Portal:
-    """A prepared statement with its values. `outcome` is None until it has begun; `left` has rows
-    that were produced, but not asked for yet."""
+    """A prepared statement with its values. `size`: the bytes of these. `outcome` is None until it
+    has begun; `left` has rows that were produced, but not asked for yet."""
 
     prepared: Prepared
     values: list[Value]
     formats: tuple[int, ...] = ()
+    size: int = 0
     outcome: Outcome | None = None
     left: list[bytes] = field(default_factory=list)
     given: int = 0

@@ -34,8 +34,10 @@ from millstream_server.postgres.statements import begin, described, gives_rows, 
 from millstream_server.postgres.values import copied_lines
 
 T = TypeVar("T")
-NAMED_MAX = 10_000
+NAMED_MAX = 1_000
 """The most prepared statements of a session, and portals of a transaction."""
+HELD_BYTES_MAX = 16 << 20
+"""The bytes of the texts and the values of these."""
 _ONLY_ONE = "cannot insert multiple commands into a prepared statement"
 
 
@@ -189,9 +191,21 @@ class Session:
             raise PgError(f'prepared statement "{message.name}" already exists', code="42P05")
         if len(prepared) >= NAMED_MAX:
             raise PgError(f"A session has at most {NAMED_MAX} prepared statements.", code="53400")
+        self._hold(len(message.text))
         made = await self._client.server.run(_statement, self._client, message)
         prepared[message.name] = made
         self._line.write(m.PARSED)
+
+    def _hold(self, size: int) -> None:
+        """Raise PgError if so many bytes more are too many."""
+        held = sum(len(one.text) for one in self._client.prepared.values())
+        held += sum(portal.size for portal in self._portals.values())
+        if held + size > HELD_BYTES_MAX:
+            raise PgError(
+                f"The statements and values of a session have at most {HELD_BYTES_MAX} bytes.",
+                hint="Close some, or DEALLOCATE ALL.",
+                code="53400",
+            )
 
     def _prepared(self, name: str) -> Prepared:
         found = self._client.prepared.get(name)
@@ -213,7 +227,9 @@ class Session:
         if len(self._portals) >= NAMED_MAX:
             raise PgError(f"A transaction has at most {NAMED_MAX} portals.", code="53400")
         await self._close(message.portal, portal=True, told=False)
-        self._portals[message.portal] = Portal(prepared, values, message.result_formats)
+        size = sum(len(value or b"") for value in message.values)
+        self._hold(size)
+        self._portals[message.portal] = Portal(prepared, values, message.result_formats, size)
         self._line.write(m.BOUND)
 
     async def _describe(self, name: str) -> None:
