@@ -131,6 +131,11 @@ class Compaction:
         several = any(each.policy.compacts and len(each.segments) > 1 for each in topics)
         return several or bool(self._replaced)
 
+    @property
+    def drops_at(self) -> int | None:
+        """When a replaced segment can be dropped, if there is one; ms since 1970."""
+        return min((since + KEPT_MS for since, _ in self._replaced), default=None)
+
     def _drop_replaced(self) -> None:
         before = self._clock() - KEPT_MS
         old = [relation for since, relation in self._replaced if since <= before]

@@ -64,6 +64,7 @@ class Upkeep:
     ) -> None:
         """`lock`: that of `log`. `change` is called under it."""
         self._log = log
+        self._lock = lock
         self._file = file
         self._contents = contents
         self._clock = clock
@@ -142,7 +143,11 @@ class Upkeep:
                 with self._failures_logged(failed):
                     if work.waiting:
                         work.run(lambda: not self._closing)
-            self._thread = None
+            with self._lock:
+                self._thread = None
+                # What was replaced is still read for a while, and then it is in the way.
+                at = self.compaction.drops_at
+                self._wake_at(None if at is None else max(at, self.retention.due_at))
 
         self._thread = threading.Thread(target=run, name="millstream-upkeep", daemon=True)
         self._thread.start()

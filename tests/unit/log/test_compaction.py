@@ -438,3 +438,28 @@ def test_a_file_of_the_format_before(tmp_path: Path) -> None:
         assert log.read("t", 0, 0, 10).records()["value"].to_pylist() == [b"w"]
         assert log.read("t", 0, 2, 10).records()["value"].to_pylist() == [b"y"]
         log.close()
+
+
+def test_what_was_replaced_leaves_although_nothing_is_written(tmp_path: Path) -> None:
+    clock = Clock()
+    log = EmbeddedLog.open(tmp_path / "a.db", clock=clock, tail_bytes=0)
+    log.create_topic(Topic("t", 1, config=ALL))
+    upkeep = log._upkeep
+    while not upkeep.compaction.drops_at:
+        clock.now += retention.CHECK_MS
+        log.send([Appended("t", 0, raw_batch([(b"k", b"v", clock.now)]), 1)])
+        if (thread := upkeep._thread) is not None:
+            thread.join()
+    assert len(tables(log)) > len(log._contents.topics["t"].segments)
+    rounds = 0
+    while upkeep.compaction.drops_at and rounds < 5:
+        # What the timer does when it is time.
+        assert upkeep._timer is not None
+        upkeep._timer.cancel()
+        clock.now = max(clock.now, upkeep._timer_at)
+        upkeep._expired()
+        if (thread := upkeep._thread) is not None:
+            thread.join()
+        rounds += 1
+    assert len(tables(log)) == len(log._contents.topics["t"].segments)
+    log.close()
