@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 
+from millstream_server.postgres.introspection import Introspection
+from millstream_server.postgres.relations import Row
 from tests.postgres.conftest import Shop
 
 KNOWN = (
@@ -96,6 +100,24 @@ def test_the_catalog_is_that_of_the_moment(shop: Shop) -> None:
         )
         assert connection.execute("SELECT 'brief'::regclass::oid").fetchone() == oid
         shop.feed("DROP STREAM brief;")
+
+
+def test_an_interrupted_description_is_made_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill, failed = Introspection._fill, list[str]()
+
+    def failing(self: Introspection, name: str, rows: Sequence[Row]) -> None:
+        if name == "pg_database" and not failed:
+            failed.append(name)
+            raise duckdb.InterruptException("INTERRUPT")
+        fill(self, name, rows)
+
+    monkeypatch.setattr(Introspection, "_fill", failing)
+    with shop.connect() as connection:
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("SELECT datname FROM pg_database")
+        assert connection.execute("SELECT datname FROM pg_database").fetchall() == [("millstream",)]
 
 
 def test_what_is_not_there_is_told(shop: Shop) -> None:

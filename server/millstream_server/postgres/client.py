@@ -89,7 +89,7 @@ class Client:
         seen, settings = self._seen(), dict(self.settings)
         if self._introspection is not None:
             of, with_settings, known = self._introspection
-            if of is seen and with_settings == settings:
+            if of is seen and with_settings == settings and known.whole:
                 return known
             self.close()
         made = await asyncio.to_thread(

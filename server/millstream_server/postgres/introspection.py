@@ -6,7 +6,7 @@ It is a DuckDB database in memory, which holds nothing but descriptions and has 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -28,7 +28,8 @@ _NAMES = re.compile(r"\bpg_[a-z_]+\b")
 
 
 class Introspection:
-    """The catalog as one client sees it. Used by one thread at a time; the caller closes it."""
+    """The catalog as one client sees it. Used by one thread at a time; the caller closes it.
+    `whole`: whether it can still be asked."""
 
     def __init__(
         self, sources: Sequence[Source], spelling: Spelling, user: str, settings: Mapping[str, str]
@@ -42,6 +43,7 @@ class Introspection:
                 "integer_division": True,
             },
         )
+        self.whole = True
         self._settings = settings
         self._rows: dict[str, list[Row]] = {}
         for relation, row in (*fixed_rows(user), *rows(sources, spelling)):
@@ -55,6 +57,13 @@ class Introspection:
         self._database.execute(";".join(macros()))
         self._database.execute("SET enable_external_access = false")
         self._database.execute("SET lock_configuration = true")
+
+    def _make_all(self, names: Iterable[str]) -> None:
+        self.whole = False
+        for name in names:
+            self._make(name)
+        # An interruption may leave a relation without its rows.
+        self.whole = True
 
     def _make(self, name: str) -> None:
         """Create a relation, and what it is a view of: most are never asked for."""
@@ -80,9 +89,8 @@ class Introspection:
     def answer(self, tree: exp.Expr, values: Sequence[Value] = ()) -> pa.Table:
         """The rows of a query. Raises PgError."""
         text = printed(tree, values, self._settings)
-        for name in {relation_of(table) for table in tables_of(tree)}:
-            self._make(name)
         try:
+            self._make_all({relation_of(table) for table in tables_of(tree)})
             table = _with_texts(self._database.sql(text)).to_arrow_table()
         except duckdb.InterruptException:
             raise PgError("The query about the catalog was ended.", code="57014") from None

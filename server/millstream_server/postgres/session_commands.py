@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.model.schema import Column, Schema
 from millstream.model.types import STRING
 from millstream_server.postgres import commands as c
-from millstream_server.postgres.client import IDLE, IN_TRANSACTION, Client
+from millstream_server.postgres.client import FAILED, IDLE, IN_TRANSACTION, Client
 from millstream_server.postgres.outcomes import Cursor, Outcome
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.settings import DEFAULTS, changed
@@ -73,7 +73,7 @@ def schema_of_command(client: Client, command: c.Command) -> Schema | None:
 
 
 async def _end(client: Client, *, commit: bool) -> Outcome:
-    failed, written = client.transaction == "E", client.written
+    failed, written = client.transaction == FAILED, client.written
     client.transaction, client.written = IDLE, False
     await client.close_cursors()
     if commit and not failed:

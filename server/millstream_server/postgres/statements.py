@@ -27,7 +27,7 @@ from millstream_server.endpoints import begun
 from millstream_server.failures import MALFORMED, RefusedError, refusal
 from millstream_server.filling import Filling
 from millstream_server.postgres.catalog_queries import introspective
-from millstream_server.postgres.client import Client
+from millstream_server.postgres.client import IDLE, Client
 from millstream_server.postgres.outcomes import Outcome
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.relations import columns_of
@@ -38,6 +38,7 @@ from millstream_server.results.values import text_of
 STATEMENTS = "/ksql"
 _SECONDS_MAX = 30.0
 """What a query about the catalog may take."""
+_AGAIN_SECONDS = 0.05
 _QUERIES = (s.SelectStatement, s.PrintTopic, s.Peek)
 _SHOWING = (s.Show, s.Describe, s.Explain)
 
@@ -158,8 +159,10 @@ async def _introspected(client: Client, tree: exp.Query, values: Sequence[Value]
         try:
             table = await asyncio.wait_for(asyncio.shield(answering), _SECONDS_MAX)
         except (TimeoutError, asyncio.CancelledError):
-            known.interrupt()
-            await asyncio.wait([answering])
+            # An interruption is lost if the thread is between two statements.
+            while not answering.done():
+                known.interrupt()
+                await asyncio.wait([answering], timeout=_AGAIN_SECONDS)
             if isinstance(answering.exception(), PgError):
                 answering.result()
             raise
@@ -253,7 +256,7 @@ async def _executed(client: Client, asked: Asked, parsed: ParsedStatement) -> Ou
             shown = _readable(client, parsed.statement, entities[-1]) or table
             return Outcome(_tag(parsed).split()[0], schema_of(shown), _once(shown))
         case Done(message):
-            client.written = client.written or client.transaction != "I"
+            client.written = client.written or client.transaction != IDLE
             inserted = isinstance(parsed.statement, s.InsertValues)
             return Outcome(_tag(parsed), told="" if inserted else message)
     return Outcome(_tag(parsed))
