@@ -23,6 +23,7 @@ from millstream.model.schema import Schema, SourceKind
 from millstream.operators.udfs import register_expressions
 from millstream.query import wordings
 from millstream.query.bounded import TIMED_OUT, TimeBudget, check_size
+from millstream.query.constants import check_constants
 from millstream.query.extended import Written
 from millstream.query.failures import reason
 from millstream.query.past import whole
@@ -74,6 +75,7 @@ def execute_on_table(
                 historical.registry.functions,
                 historical.registry.store.functions,
             )
+            check_constants(plan.expressions, cursor, historical.registry.functions)
             spool = Spool(bounded_query, cursor)
             spool.fill(rows_of(bounded_query, historical, session, watch))
             yield from _read(cursor, plan.sql(f"({spool.relation()})"), plan.schema)

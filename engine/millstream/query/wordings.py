@@ -56,6 +56,7 @@ NOT_QUERYABLE = Template(
     "TABLE QUERYABLE_{source} AS SELECT * FROM {source}'. See "
     "https://cnfl.io/queries for more info."
 )
+NO_TIME = Template("'{text}' is no {type}")
 PULL_FAILED = Template("The pull query failed.")
 QUERY_FAILED = Template("The query failed.")
 STORE_MISSING = Template("{owner} has no store {store}.")

@@ -27,6 +27,7 @@ from millstream.queries.registry import QueryRegistry
 from millstream.query import wordings as query_wordings
 from millstream.query.access import Allowed, check_access
 from millstream.query.bounded import TIMEOUT, within
+from millstream.query.constants import check_constants
 from millstream.query.extended import UNREADABLE, Written, extended_sql, sources_in, sources_of
 from millstream.query.failures import reason
 from millstream.query.pull import Pull, plan_pull, steady
@@ -136,6 +137,7 @@ def _pull_from_table(
         register_expressions(
             cursor, plan.expressions, cluster.registry.functions, cluster.registry.store.functions
         )
+        check_constants(plan.expressions, cursor, cluster.registry.functions)
         scatter_gather = ScatterGather(cluster, session, cursor)
         with within(cursor, session.bounds.milliseconds):
             table = scatter_gather.execute(

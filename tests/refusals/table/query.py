@@ -66,6 +66,11 @@ ROWS = (
         given=NO_SCANS,
     ),
     Refused(
+        "SELECT * FROM spent WHERE FROM_DAYS(1) = «'soon'»;",
+        "query.NO_TIME",
+        {"text": "soon", "type": "DATE"},
+    ),
+    Refused(
         (
             "SELECT * FROM hourly WHERE «who='a' AND yes=true AND WINDOWSTART > 1 AND "
             "WINDOWSTART > 2»;"
