@@ -87,5 +87,14 @@ class _Goal:
                 return False
             moved = moved_up_to(query, own, positions)
             if not moved:
-                return True
+                return _is_settled(registry, query.query_id)
             self.bounds |= registry.log.written_ends(moved)
+
+
+def _is_settled(registry: QueryRegistry, query_id: str) -> bool:
+    """Whether its state is committed, too, which follows the positions: its thread has left it."""
+    try:
+        with registry.driver.holding((query_id,), time.monotonic() + POLL_SECONDS):
+            return True
+    except UnavailableError:
+        return False

@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 import millstream
 from millstream import Database
 from millstream.queries import draining
+from millstream.queries.registry import QueryRegistry
 from millstream.query.session import Session
+from millstream.runtime.subtopology_runners import SubTopologyRunners
+from tests.patience import PATIENCE_S
 
 MADE = """
 CREATE STREAM rows_in (id INT KEY, k STRING, n INT)
@@ -59,6 +63,42 @@ def test_it_does_not_wait_for_what_arrives_later(
         db.wait()
         rows = sum(1 for _ in db.execute("SELECT * FROM rows_in"))
         assert sum(n for (n,) in db.execute("SELECT cnt FROM counted")) == rows
+
+
+def test_it_waits_for_the_state_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit of the positions is followed by that of the state."""
+    monkeypatch.setattr(draining, "POLL_SECONDS", 0.01)
+    reached, settle = draining._Goal.reached, SubTopologyRunners.settle
+    asked, looked, looks = threading.Event(), threading.Condition(), [0]
+
+    def looking(self: draining._Goal, registry: QueryRegistry) -> bool:
+        with looked:
+            looks[0] += 1
+            looked.notify_all()
+        return reached(self, registry)
+
+    def late(self: SubTopologyRunners[Any], flushed: Any) -> int:
+        with looked:
+            enough = looks[0] + 3
+            looked.wait_for(lambda: not asked.is_set() or looks[0] >= enough, PATIENCE_S)
+        return settle(self, flushed)
+
+    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+        db.execute(MADE)
+        with arriving(db):
+            monkeypatch.setattr(draining._Goal, "reached", looking)
+            monkeypatch.setattr(SubTopologyRunners, "settle", late)
+            asked.set()
+            db.insert("rows_in", [{"id": 1, "k": "asked", "n": 1}])
+            db.wait()
+            try:
+                # Commits after it are held up until the answer is there.
+                found = db.execute("SELECT cnt FROM counted WHERE k = 'asked'").fetchall()
+            finally:
+                with looked:
+                    asked.clear()
+                    looked.notify_all()
+    assert found == [(1,)]
 
 
 def test_stopped_queries_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
