@@ -327,9 +327,10 @@ def _show(producer: Producer, credential: MemberCredential, seconds: float) -> N
 
 
 def _cause(producer: Producer, error: KafkaException | SystemError) -> KafkaError:
-    """The cause of an error; after a fatal one, some calls report only that there was one."""
+    """The cause of an error; after a fatal one, some calls report only that there was one, or that
+    the producer cannot do what it was called for."""
     fault: KafkaError | None = error.args[0] if isinstance(error, KafkaException) else None
-    if fault is not None and fault.code() != KafkaError._FATAL:
+    if fault is not None and fault.code() not in (KafkaError._FATAL, KafkaError._STATE):
         return fault
     try:
         producer.begin_transaction()
