@@ -73,6 +73,11 @@ def lexemes(text: str) -> Iterator[Lexeme]:
         yield Lexeme(_kind(scanned), scanned, start, found.end(), closed=ends)
 
 
+def code_lexemes(text: str) -> list[Lexeme]:
+    """The same without comments."""
+    return [lexeme for lexeme in lexemes(text) if lexeme.kind is not LexemeKind.COMMENT]
+
+
 def _kind(text: str) -> LexemeKind:
     if text.startswith(("--", "/*")):
         return LexemeKind.COMMENT

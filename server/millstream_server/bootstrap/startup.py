@@ -203,9 +203,8 @@ def run_server(
     with ExitStack() as stack:
         listeners = [bind(address) for address in addresses]
         postgres = postgres_address(config)
-        if postgres is not None:
-            listeners.append(bind(postgres))
-        for listener in listeners:
+        sessions = None if postgres is None else bind(postgres)
+        for listener in (*listeners, *([sessions] if sessions else [])):
             stack.callback(listener.bound.close)
         path = config.text("millstream.audit.file")
         audit_file = AuditFile(path) if path else None
@@ -219,7 +218,6 @@ def run_server(
         reloading = Reloading(
             config, guard, log, certificate, audit_file, partial(server.ongoing.recheck, guard)
         )
-        sessions = listeners.pop() if postgres is not None else None
         urls = [listener.url for listener in listeners]
         if sessions is not None:
             urls.append(sessions.url_of("postgresql"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, code_lexemes
 from millstream_server.postgres.values import (
     BOOL,
     BYTEA,
@@ -83,7 +83,7 @@ def without_casts(text: str) -> str:
     """The text in the dialect. A cast to a type that is not known here stays, and is refused."""
     if "::" not in text:
         return text
-    parts = [part for part in lexemes(text) if part.kind is not LexemeKind.COMMENT]
+    parts = code_lexemes(text)
     opened, units = _opened(parts), dict[int, int]()
     before: dict[int, str] = {}
     cut: list[tuple[int, int, str]] = []

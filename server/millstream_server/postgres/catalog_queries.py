@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from millstream.query.allowed import FUNCTIONS as OF_PULL_QUERIES
 from millstream.query.allowed import NODES
-from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
+from millstream_parser.lexemes import Lexeme, code_lexemes
 from millstream_parser.parameters import Value
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.relations import relations
@@ -28,15 +28,7 @@ _ABOUT_CATALOG = re.compile(r"\bpg_\w|\binformation_schema\b|::\s*reg", re.IGNOR
 _SCHEMAS = ("pg_catalog", "information_schema")
 _NODES = (
     *(*NODES, exp.Collate, exp.Operator, exp.Parameter, exp.Lateral, exp.Any, exp.All, exp.Paren),
-    *(
-        exp.ObjectIdentifier,
-        exp.Func,
-        exp.Parameter,
-        exp.AnyValue,
-        exp.SessionUser,
-        exp.National,
-        exp.ByteString,
-    ),
+    *(exp.ObjectIdentifier, exp.Func, exp.AnyValue, exp.SessionUser, exp.National, exp.ByteString),
 )
 _OF_ROWS = (exp.GenerateSeries, exp.ExplodingGenerateSeries, exp.Unnest, exp.Explode)
 _PATTERNS: Mapping[str, tuple[type[exp.Expr], bool]] = {
@@ -61,7 +53,7 @@ _AS_NUMBER = frozenset(["OID", "XID", "CID", "INT2VECTOR", "OIDVECTOR"])
 def introspective(text: str) -> exp.Query | None:
     """The tree of a query that is about the database, and about no stream or table. Raises PgError
     if it is about the catalog, but cannot be read."""
-    parts = [part for part in lexemes(text) if part.kind is not LexemeKind.COMMENT]
+    parts = code_lexemes(text)
     if not parts or parts[0].upper not in ("SELECT", "WITH", "VALUES", "("):
         return None
     about = _ABOUT_CATALOG.search(text) is not None
@@ -194,31 +186,9 @@ def _unsupported(what: str) -> PgError:
 _ALLOWED = (
     FUNCTIONS
     | {name.lower() for name in OF_PULL_QUERIES}
-    | {
-        "current_user",
-        "session_user",
-        "current_version",
-        "current_role",
-        "array_any",
-        "regexp_like",
-        "regexp_i_like",
-        "cast",
-        "and",
-    }
-    | {
-        "or",
-        "any",
-        "all",
-        "exploding_generate_series",
-        "case",
-        "if",
-        "exists",
-        "array",
-        "xor",
-        "not",
-        "regexp_ilike",
-        "_pg_expandarray",
-    }
+    | {"_pg_expandarray", "current_user", "session_user", "current_version", "current_role"}
+    | {"regexp_like", "regexp_i_like", "regexp_ilike", "exploding_generate_series", "array_any"}
+    | {"and", "or", "xor", "not", "any", "all", "array", "case", "cast", "exists", "if"}
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, code_lexemes
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.settings import DEFAULTS
 
@@ -122,7 +122,7 @@ Command = (
 def command_of(text: str) -> Command | None:
     """The command of one statement; None if it is none. Raises PgError for one that cannot be
     done."""
-    parts = [part for part in lexemes(text) if part.kind is not LexemeKind.COMMENT]
+    parts = code_lexemes(text)
     while parts and parts[-1].text == ";":
         parts.pop()
     words = [part.upper for part in parts[:8]]

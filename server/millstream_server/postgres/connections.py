@@ -57,7 +57,7 @@ class _Connection:
 
     @property
     def idle(self) -> bool:
-        """Whether it may be closed to make room: nobody has come in yet."""
+        """Whether it may be closed to make room, as its client is not authenticated yet."""
         return not self.serving
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class PostgresConnections:
     limits: PostgresLimits = field(default_factory=PostgresLimits)
     tls: Callable[[], ssl.SSLContext] | None = None
     _sessions: dict[m.CancelKey, Session] = field(default_factory=dict)
-    _tasks: dict[asyncio.Task[None], Line] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def opened(self) -> asyncio.StreamReaderProtocol:
         """The protocol of a new connection."""
@@ -96,7 +96,7 @@ class PostgresConnections:
         if not self.admission.admit(connection, line.address):
             line.abort()
             return
-        self._tasks[task] = line
+        self._tasks.add(task)
         try:
             await self._served(connection)
         except (ConnectionError, ssl.SSLError, TimeoutError):
@@ -107,7 +107,7 @@ class PostgresConnections:
             _LOG.exception("A session of PostgreSQL's protocol failed")
             line.write(_fatal(PgError("The session failed; see the server's log", code=INTERNAL)))
         finally:
-            del self._tasks[task]
+            self._tasks.discard(task)
             self.admission.remove(connection)
             await line.close()
 

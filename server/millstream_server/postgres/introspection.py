@@ -29,7 +29,7 @@ _NAMES = re.compile(r"\bpg_[a-z_]+\b")
 
 class Introspection:
     """The catalog as one client sees it. Used by one thread at a time; the caller closes it.
-    `whole`: whether it can still be asked."""
+    `whole`: whether all relations that were created have their rows."""
 
     def __init__(
         self, sources: Sequence[Source], spelling: Spelling, user: str, settings: Mapping[str, str]

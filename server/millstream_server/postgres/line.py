@@ -13,7 +13,7 @@ _HEAD = 5
 
 
 class Reader(asyncio.StreamReader):
-    """Also tells when the client has left, though nobody is reading."""
+    """A stream reader with an event for the end of the connection, which is set without a read."""
 
     def __init__(self) -> None:
         super().__init__(limit=64 << 10)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from millstream.catalog.source import Source
-from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, code_lexemes
 from millstream_parser.parameters import Value
 from millstream_server.postgres.casts import cast_type
 from millstream_server.postgres.relations import columns_of
@@ -37,7 +37,7 @@ def parameter_types(
     text: str, given: Sequence[int], sources: Sequence[Source], spelling: Spelling
 ) -> tuple[int, ...]:
     """An OID for each parameter: what the client says, or what the text says."""
-    parts = [part for part in lexemes(text) if part.kind is not LexemeKind.COMMENT]
+    parts = code_lexemes(text)
     places = {at: number for at, part in enumerate(parts) if (number := _number(part))}
     found = dict(enumerate(given, 1))
     inserted = dict(_inserted(parts, places, sources, spelling))

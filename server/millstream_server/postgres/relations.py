@@ -14,8 +14,8 @@ from importlib.resources import files
 from zlib import crc32
 
 from millstream.catalog.source import Source
+from millstream.cluster.scatter_gather import pull_schema
 from millstream.model.schema import Column, Role, SourceKind
-from millstream.model.types import BIGINT
 from millstream_server.postgres.spelling import SCHEMA, Spelling
 from millstream_server.postgres.values import PgType, pg_type
 
@@ -74,8 +74,8 @@ class _Named:
 
 
 def rows(sources: Sequence[Source], spelling: Spelling) -> Iterator[tuple[str, Row]]:
-    """The rows that depend on the sources, each with its relation; they begin with the columns of
-    `COLUMNS`, the others are NULL."""
+    """The rows that depend on the sources, each with its relation. Columns that a row does not name
+    are NULL."""
     for named in _named(sources):
         name = spelling.shown(named.source.name)
         yield "pg_class", _class(named.oid, name, named)
@@ -90,11 +90,7 @@ def rows(sources: Sequence[Source], spelling: Spelling) -> Iterator[tuple[str, R
 
 def columns_of(source: Source) -> tuple[Column, ...]:
     """The columns that a pull query of the source gives with *."""
-    if source.window is None:
-        return source.schema.columns
-    keys = [column for column in source.schema.columns if column.role is Role.KEY]
-    bounds = [Column(name, BIGINT, Role.KEY) for name in ("WINDOWSTART", "WINDOWEND")]
-    return (*keys, *bounds, *(c for c in source.schema.columns if c.role is not Role.KEY))
+    return pull_schema(source).columns
 
 
 def _named(sources: Sequence[Source]) -> Iterator[_Named]:

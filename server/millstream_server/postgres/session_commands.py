@@ -14,7 +14,7 @@ from millstream_server.postgres.client import FAILED, IDLE, IN_TRANSACTION, Clie
 from millstream_server.postgres.outcomes import Cursor, Outcome
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.settings import DEFAULTS, changed
-from millstream_server.postgres.statements import begin
+from millstream_server.postgres.statements import begin, once
 
 CURSORS_MAX = 100
 _KEPT = (
@@ -100,11 +100,7 @@ def _show(client: Client, name: str) -> Outcome:
     else:
         columns = [[client.settings[name]]]
     names = [str(number) for number in range(len(columns))]
-    return Outcome("SHOW", schema, _once(pa.table(columns, names=names)))
-
-
-async def _once(table: pa.Table) -> AsyncGenerator[pa.Table, None]:
-    yield table
+    return Outcome("SHOW", schema, once(pa.table(columns, names=names)))
 
 
 async def _reset(client: Client, tag: str) -> Outcome:

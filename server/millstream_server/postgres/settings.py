@@ -59,7 +59,8 @@ REPORTED = {
     "standard_conforming_strings": "standard_conforming_strings",
     "timezone": "TimeZone",
 }
-"""What is told at the start and when it changes, by the names of the protocol."""
+"""The settings that are sent at the start of a session and when they change, with their names in
+the protocol."""
 _FIXED = {
     "client_encoding": ("utf8", "utf-8", "unicode"),
     "standard_conforming_strings": ("on", "true", "1"),

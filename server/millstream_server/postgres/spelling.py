@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
+from millstream.catalog.rules import PSEUDO_COLUMNS
 from millstream.catalog.source import Source
+from millstream.cluster.scatter_gather import pull_schema
 from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 from millstream_server.auth.visible import VisibleCatalog
 
 SCHEMA = "public"
-_PSEUDO = ("ROWTIME", "ROWPARTITION", "ROWOFFSET", "WINDOWSTART", "WINDOWEND")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,9 @@ class Spelling:
     @staticmethod
     def of(sources: Sequence[Source]) -> Spelling:
         """The spelling for these sources."""
-        columns = {name for source in sources for name in source.schema.names}
-        return Spelling(frozenset({source.name for source in sources} | columns | {*_PSEUDO}))
+        columns = {name for source in sources for name in pull_schema(source).names}
+        names = {source.name for source in sources}
+        return Spelling(frozenset(names | columns | {*PSEUDO_COLUMNS}))
 
     def shown(self, name: str) -> str:
         """A name as clients see it."""
@@ -74,7 +76,7 @@ class Spelling:
 
 
 def _qualifies(parts: Sequence[Lexeme], number: int, name: str) -> bool:
-    """Whether a lexeme is this name in front of a dot, and not itself behind one that stays."""
+    """Whether a lexeme is this name, with a dot and another name behind it."""
     if number + 2 >= len(parts) or parts[number + 1].text != ".":
         return False
     part, after = parts[number], parts[number + 2]

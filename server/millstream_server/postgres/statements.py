@@ -19,7 +19,7 @@ from millstream.remote.entities import result_of
 from millstream.scripts.text import ParsedStatement
 from millstream.statements.control import set_property
 from millstream_parser import statements as s
-from millstream_parser.lexemes import LexemeKind, lexemes
+from millstream_parser.lexemes import LexemeKind, code_lexemes, lexemes
 from millstream_parser.parameters import Value
 from millstream_server import statements
 from millstream_server.auth.endpoint_needs import POSTGRES
@@ -64,9 +64,8 @@ _READING = (
 
 def gives_rows(text: str) -> bool:
     """Whether a statement only reads, so that beginning it changes nothing."""
-    parts = (part for part in lexemes(text) if part.kind is not LexemeKind.COMMENT)
-    first = next(parts, None)
-    return first is not None and first.upper in _READING
+    parts = code_lexemes(text)
+    return bool(parts) and parts[0].upper in _READING
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ async def _looked_up(client: Client, text: str, values: list[Value]) -> Outcome 
     if found is None:
         return None
     assert isinstance(found.rows, pa.Table)
-    return Outcome("SELECT", _shown(client, found.schema), _once(found.rows))
+    return Outcome("SELECT", _shown(client, found.schema), once(found.rows))
 
 
 async def described(client: Client, text: str, values: list[Value]) -> Schema | None:
@@ -168,10 +167,11 @@ async def _introspected(client: Client, tree: exp.Query, values: Sequence[Value]
             raise
     finally:
         client.server.guard.leave(client.principal, POSTGRES)
-    return Outcome("SELECT", schema_of(table), _once(table))
+    return Outcome("SELECT", schema_of(table), once(table))
 
 
-async def _once(table: pa.Table) -> AsyncGenerator[pa.Table, None]:
+async def once(table: pa.Table) -> AsyncGenerator[pa.Table, None]:
+    """The rows of a finished result, some at a time."""
     for start in range(0, table.num_rows, queries.ROWS_AT_ONCE):
         yield table.slice(start, queries.ROWS_AT_ONCE)
 
@@ -205,12 +205,12 @@ async def _rows(client: Client, answer: queries.QueryResponse) -> AsyncGenerator
             async for piece in queries.lines(server, answer):
                 yield pa.table({"line": piece.decode().splitlines()})
         elif isinstance(answer.result, Rows):
-            async for table in _once(answer.result.table):
+            async for table in once(answer.result.table):
                 yield table
                 await asyncio.sleep(0)
         else:
             async for change in queries.arriving(server, answer):
-                async for table in _once(change.rows):
+                async for table in once(change.rows):
                     yield table
     except MillstreamError as error:
         raise refusal(error, answer.parsed.text) from error
@@ -254,7 +254,7 @@ async def _executed(client: Client, asked: Asked, parsed: ParsedStatement) -> Ou
     match result_of(entities):
         case Rows(table) if isinstance(parsed.statement, _SHOWING):
             shown = _readable(client, parsed.statement, entities[-1]) or table
-            return Outcome(_tag(parsed).split()[0], schema_of(shown), _once(shown))
+            return Outcome(_tag(parsed).split()[0], schema_of(shown), once(shown))
         case Done(message):
             client.written = client.written or client.transaction != IDLE
             inserted = isinstance(parsed.statement, s.InsertValues)

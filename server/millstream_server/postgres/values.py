@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from millstream.model import types as t
 from millstream.model.iso_times import iso_date, iso_timestamp
-from millstream.model.python_values import counted
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
 from millstream_server.postgres.messages import BINARY_FORMAT, data_row
-from millstream_server.results.values import shower
+from millstream_server.results.values import column_values, shower
 
 Encode = Callable[[Any], bytes]
 EPOCH_DAYS = 10_957
@@ -50,7 +49,6 @@ DATE = PgType("date", 1082, 1182, 4)
 TIME = PgType("time without time zone", 1083, 1183, 8)
 TIMESTAMP = PgType("timestamp without time zone", 1114, 1115, 8)
 NUMERIC = PgType("numeric", 1700, 1231)
-TYPES = (BOOL, BYTEA, INT8, INT4, TEXT, JSON, FLOAT8, DATE, TIME, TIMESTAMP, NUMERIC)
 _PRIMITIVES: dict[SqlType, PgType] = {
     t.BOOLEAN: BOOL,
     t.BYTES: BYTEA,
@@ -84,10 +82,10 @@ def _array_of(inner: PgType) -> PgType:
 
 def rows_of(table: pa.Table, schema: Schema, formats: Sequence[int]) -> list[bytes]:
     """The rows as messages. `table` begins with the columns of `schema`."""
-    columns = []
-    for index, (column, form) in enumerate(zip(schema.columns, formats, strict=True)):
-        values = counted(table.column(index)).to_pylist(maps_as_pydicts="lossy")
-        columns.append(map(_optional(encoder(column.type, form)), values))
+    columns = [
+        map(_optional(encoder(kind, form)), values)
+        for (kind, values), form in zip(column_values(table, schema), formats, strict=True)
+    ]
     if not columns:
         return [data_row(())] * table.num_rows
     return list(map(data_row, zip(*columns, strict=True)))
@@ -95,11 +93,13 @@ def rows_of(table: pa.Table, schema: Schema, formats: Sequence[int]) -> list[byt
 
 def copied_lines(table: pa.Table, schema: Schema) -> list[bytes]:
     """The rows as lines of COPY's text format."""
-    columns = []
-    for index, column in enumerate(schema.columns):
-        values = counted(table.column(index)).to_pylist(maps_as_pydicts="lossy")
-        encode = encoder(column.type, 0)
-        columns.append([rb"\N" if v is None else _escaped(encode(v)) for v in values])
+    columns = [
+        [
+            rb"\N" if value is None else _escaped(value)
+            for value in map(_optional(encoder(kind, 0)), values)
+        ]
+        for kind, values in column_values(table, schema)
+    ]
     if not columns:
         return [b"\n"] * table.num_rows
     return [b"\t".join(row) + b"\n" for row in zip(*columns, strict=True)]

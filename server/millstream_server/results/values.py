@@ -29,13 +29,18 @@ def text_of(value: Any) -> str:
 
 def row_texts(table: pa.Table, schema: Schema) -> Iterator[str]:
     """Each row as the text of a JSON array. `table` begins with the columns of `schema`."""
-    columns = []
-    for index, column in enumerate(schema.columns):
-        values = counted(table.column(index))
-        columns.append(map(shower(column.type), values.to_pylist(maps_as_pydicts="lossy")))
+    columns = [map(shower(kind), values) for kind, values in column_values(table, schema)]
     if not columns:
         return iter(["[]"] * table.num_rows)
     return map("[{}]".format, map(",".join, zip(*columns, strict=True)))
+
+
+def column_values(table: pa.Table, schema: Schema) -> Iterator[tuple[SqlType, list[Any]]]:
+    """The columns of a table that begins with those of `schema`: their types, and their values as
+    `counted` gives them."""
+    for index, column in enumerate(schema.columns):
+        values = counted(table.column(index))
+        yield column.type, values.to_pylist(maps_as_pydicts="lossy")
 
 
 def texts_of(rows: Sequence[Sequence[Any]], schema: Schema) -> list[str]:
