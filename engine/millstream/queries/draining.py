@@ -25,12 +25,12 @@ def drain(registry: QueryRegistry) -> None:
     available. Raises UnavailableError if that takes longer than a minute.
     """
     began = time.monotonic()
-    goal: _Goal | None = None
+    target: _CatchUpTarget | None = None
     while True:
         while registry.driver.run_until_idle(time.monotonic() + POLL_SECONDS):
             if time.monotonic() > began + POLL_SECONDS:
-                goal = goal or _Goal.now(registry)
-                if goal.reached(registry):
+                target = target or _CatchUpTarget.now(registry)
+                if target.reached(registry):
                     return
         waiting = registry.runtime.retrying() if registry.shared else {}
         if not waiting:
@@ -42,7 +42,7 @@ def drain(registry: QueryRegistry) -> None:
 
 
 @dataclass(slots=True)
-class _Goal:
+class _CatchUpTarget:
     """The ends of the sources at one moment, and how far the queries have come, in the order of the
     data. `bounds`: what each partition has to be read up to, as far as that is known: the bound of
     a topic that queries write is its end after these have reached theirs."""
@@ -56,11 +56,11 @@ class _Goal:
         self.ends = dict(self.bounds)
 
     @staticmethod
-    def now(registry: QueryRegistry) -> _Goal:
-        """The goal for the records that are there now."""
+    def now(registry: QueryRegistry) -> _CatchUpTarget:
+        """The target for the records that are there now."""
         lineage = registry.runtime.lineage(tuple(registry.catalog.queries))
         read = {p for query in lineage.queries for p in query.partitions if p[0] in lineage.sources}
-        return _Goal(lineage, registry.log.end_offsets(read))
+        return _CatchUpTarget(lineage, registry.log.end_offsets(read))
 
     def reached(self, registry: QueryRegistry) -> bool:
         """Whether all running queries have committed what belongs to it, and more has arrived

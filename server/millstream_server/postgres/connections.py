@@ -19,8 +19,7 @@ from millstream_server.failures import RefusedError
 from millstream_server.http.admission import Admission
 from millstream_server.http.connections import PEER
 from millstream_server.postgres import messages as m
-from millstream_server.postgres.client import Client
-from millstream_server.postgres.line import STARTUP_BYTES_MAX, Line, Reader
+from millstream_server.postgres.message_transport import STARTUP_BYTES_MAX, MessageTransport, Reader
 from millstream_server.postgres.refusals import (
     INTERNAL,
     NOT_SUPPORTED,
@@ -30,6 +29,7 @@ from millstream_server.postgres.refusals import (
     of_refusal,
 )
 from millstream_server.postgres.session import Session
+from millstream_server.postgres.session_state import SessionState
 from millstream_server.postgres.settings import REPORTED, changed
 from millstream_server.server import Server
 
@@ -51,7 +51,7 @@ class PostgresLimits:
 class _Connection:
     """One connection, as admission sees it."""
 
-    line: Line
+    transport: MessageTransport
     authenticated: bool = False
     serving: bool = False
 
@@ -62,7 +62,7 @@ class _Connection:
 
     def close(self) -> None:
         """See `Admitted`."""
-        self.line.abort()
+        self.transport.abort()
 
 
 @dataclass(slots=True, eq=False)
@@ -90,63 +90,65 @@ class PostgresConnections:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert isinstance(reader, Reader)
         bytes_max = self.server.settings.body_bytes_max
-        line = Line(reader, writer, bytes_max, self.limits.stall_s)
-        connection, task = _Connection(line), asyncio.current_task()
+        transport = MessageTransport(reader, writer, bytes_max, self.limits.stall_s)
+        connection, task = _Connection(transport), asyncio.current_task()
         assert task is not None
-        if not self.admission.admit(connection, line.address):
-            line.abort()
+        if not self.admission.admit(connection, transport.address):
+            transport.abort()
             return
         self._tasks.add(task)
         try:
             await self._served(connection)
         except (ConnectionError, ssl.SSLError, TimeoutError):
-            line.abort()
+            transport.abort()
         except asyncio.CancelledError:
-            line.write(_fatal(PgError("terminating connection", code=SHUTDOWN)))
+            transport.write(_fatal(PgError("terminating connection", code=SHUTDOWN)))
         except Exception:
             _LOG.exception("A session of PostgreSQL's protocol failed")
-            line.write(_fatal(PgError("The session failed; see the server's log", code=INTERNAL)))
+            transport.write(
+                _fatal(PgError("The session failed; see the server's log", code=INTERNAL))
+            )
         finally:
             self._tasks.discard(task)
             self.admission.remove(connection)
-            await line.close()
+            await transport.close()
 
     async def _served(self, connection: _Connection) -> None:
-        line = connection.line
+        transport = connection.transport
         try:
             async with asyncio.timeout(self.limits.start_s):
                 client = await self._started(connection)
             if client is not None:
-                await self._session(client, line)
+                await self._session(client, transport)
         except m.ProtocolError as error:
-            line.write(_fatal(PgError(f"Not the protocol: {error}", code=PROTOCOL_VIOLATION)))
+            transport.write(_fatal(PgError(f"Not the protocol: {error}", code=PROTOCOL_VIOLATION)))
         except RefusedError as error:
-            line.write(_fatal(of_refusal(error)))
+            transport.write(_fatal(of_refusal(error)))
         except PgError as error:
-            line.write(_fatal(error))
+            transport.write(_fatal(error))
 
-    async def _session(self, client: Client, line: Line) -> None:
+    async def _session(self, client: SessionState, transport: MessageTransport) -> None:
         key = m.CancelKey(1 + secrets.randbelow((1 << 31) - 1), secrets.randbits(31))
-        session = Session(client, line)
+        session = Session(client, transport)
         self._sessions[key] = session
         try:
             for name, told in REPORTED.items():
-                line.write(m.parameter_status(told, client.settings[name]))
-            line.write(m.key_data(key) + m.ready("I"))
+                transport.write(m.parameter_status(told, client.settings[name]))
+            transport.write(m.key_data(key) + m.ready("I"))
             await session.serve()
         finally:
             del self._sessions[key]
 
-    async def _started(self, connection: _Connection) -> Client | None:
+    async def _started(self, connection: _Connection) -> SessionState | None:
         """The client, once it is known who it is; None if it only wanted to cancel."""
-        line = connection.line
-        startup = await self._startup(line)
+        transport = connection.transport
+        startup = await self._startup(transport)
         if startup is None:
             return None
         user = startup.parameters.get("user", "")
         if not user:
             raise PgError("no PostgreSQL user name specified in startup packet", code=_REFUSED)
-        if self.limits.only_tls and not line.encrypted:
+        if self.limits.only_tls and not transport.encrypted:
             raise PgError(
                 "Connections without encryption are refused here.",
                 hint="Connect with sslmode=require, or verify-full.",
@@ -154,23 +156,23 @@ class PostgresConnections:
             )
         unknown = [name for name in startup.parameters if name.startswith("_pq_.")]
         if startup.minor or unknown:
-            line.write(m.negotiated(0, unknown))
-        principal = await self._authenticated(line, user)
+            transport.write(m.negotiated(0, unknown))
+        principal = await self._authenticated(transport, user)
         if principal is not ANONYMOUS:
             self.admission.authenticate(connection)
         connection.serving = True
-        line.write(m.AUTHENTICATED)
+        transport.write(m.AUTHENTICATED)
         return self._client(principal, user, startup)
 
-    async def _startup(self, line: Line) -> m.Startup | None:
+    async def _startup(self, transport: MessageTransport) -> m.Startup | None:
         # A client may ask once for each kind of encryption.
         for _ in range(3):
-            match await line.first():
-                case m.Negotiation(tls=True) if self.tls is not None and not line.encrypted:
-                    await line.encrypt(self.tls())
+            match await transport.first():
+                case m.Negotiation(tls=True) if self.tls is not None and not transport.encrypted:
+                    await transport.encrypt(self.tls())
                 case m.Negotiation():
-                    line.write(b"N")
-                    await line.drain()
+                    transport.write(b"N")
+                    await transport.drain()
                 case m.CancelKey() as key:
                     if (session := self._sessions.get(key)) is not None:
                         session.cancel()
@@ -181,8 +183,8 @@ class PostgresConnections:
                     return None
         raise m.ProtocolError("encryption was asked for again and again")
 
-    def _client(self, principal: Principal, user: str, startup: m.Startup) -> Client:
-        client = Client(self.server, principal, user)
+    def _client(self, principal: Principal, user: str, startup: m.Startup) -> SessionState:
+        client = SessionState(self.server, principal, user)
         client.settings["session_authorization"] = user
         given = dict(startup.parameters)
         if given.pop("replication", "false").lower() not in ("false", "off", "no", "0"):
@@ -197,44 +199,46 @@ class PostgresConnections:
 
     # --- who the client is
 
-    async def _authenticated(self, line: Line, user: str) -> Principal:
+    async def _authenticated(self, transport: MessageTransport, user: str) -> Principal:
         """Raises RefusedError, PgError, ProtocolError."""
-        guard, scope = self.server.guard, _scope(line)
+        guard, scope = self.server.guard, _scope(transport)
         match guard.method(scope):
             case Method.NONE | Method.CERTIFICATE:
                 return await guard.authenticate(scope)
             case Method.SCRAM:
-                return await self._proved(line, user, scope)
+                return await self._proved(transport, user, scope)
             case Method.TOKEN:
-                header = b"Bearer " + (await self._password(line)).encode()
+                header = b"Bearer " + (await self._password(transport)).encode()
             case Method.PASSWORD:
-                pair = f"{user}:{await self._password(line)}".encode()
+                pair = f"{user}:{await self._password(transport)}".encode()
                 header = b"Basic " + base64.b64encode(pair)
         return await guard.authenticate({**scope, "headers": [(b"authorization", header)]})
 
-    async def _password(self, line: Line) -> str:
-        line.write(m.ASK_PASSWORD)
-        return m.decoded((await _secret(line)).removesuffix(b"\0"))
+    async def _password(self, transport: MessageTransport) -> str:
+        transport.write(m.ASK_PASSWORD)
+        return m.decoded((await _secret(transport)).removesuffix(b"\0"))
 
-    async def _proved(self, line: Line, user: str, scope: dict[str, Any]) -> Principal:
+    async def _proved(
+        self, transport: MessageTransport, user: str, scope: dict[str, Any]
+    ) -> Principal:
         guard = self.server.guard
         verifier = guard.verifier(user, scope)
-        line.write(m.ask_sasl([MECHANISM]))
+        transport.write(m.ask_sasl([MECHANISM]))
         try:
-            asked = challenge(m.sasl_first(await _secret(line), MECHANISM), verifier)
-            line.write(m.sasl_step(asked.first.encode(), last=False))
-            last = asked.proved(m.decoded(await _secret(line)))
+            asked = challenge(m.sasl_first(await _secret(transport), MECHANISM), verifier)
+            transport.write(m.sasl_step(asked.first.encode(), last=False))
+            last = asked.proved(m.decoded(await _secret(transport)))
         except ScramError as error:
             raise m.ProtocolError(str(error)) from error
         principal = guard.proved(user, verifier, scope, right=last is not None)
         assert last is not None
-        line.write(m.sasl_step(last.encode(), last=True))
+        transport.write(m.sasl_step(last.encode(), last=True))
         return principal
 
 
-async def _secret(line: Line) -> bytes:
-    await line.drain()
-    match await line.message(STARTUP_BYTES_MAX):
+async def _secret(transport: MessageTransport) -> bytes:
+    await transport.drain()
+    match await transport.message(STARTUP_BYTES_MAX):
         case m.Secret(body):
             return body
         case None:
@@ -242,14 +246,14 @@ async def _secret(line: Line) -> bytes:
     raise m.ProtocolError("another message instead of a password")
 
 
-def _scope(line: Line) -> dict[str, Any]:
+def _scope(transport: MessageTransport) -> dict[str, Any]:
     """What the guard knows requests by."""
     return {
         "type": "postgres",
         "path": POSTGRES,
         "headers": [],
-        "client": (line.address, 0),
-        PEER: line.certificate(),
+        "client": (transport.address, 0),
+        PEER: transport.certificate(),
     }
 
 

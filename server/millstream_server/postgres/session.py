@@ -16,11 +16,10 @@ from millstream.model.schema import Schema
 from millstream_server.failures import RefusedError, refusal, unexpected
 from millstream_server.postgres import messages as m
 from millstream_server.postgres.arguments import arguments
-from millstream_server.postgres.client import FAILED, IDLE, Client
 from millstream_server.postgres.commands import Command, End, command_of
-from millstream_server.postgres.line import Line
-from millstream_server.postgres.outcomes import Outcome, Portal, Prepared, columns_message
+from millstream_server.postgres.message_transport import MessageTransport
 from millstream_server.postgres.parameter_types import parameter_types, samples
+from millstream_server.postgres.portals import Portal, Prepared, StatementResult, columns_message
 from millstream_server.postgres.refusals import (
     CANCELED,
     FAILED_TRANSACTION,
@@ -29,6 +28,7 @@ from millstream_server.postgres.refusals import (
     of_refusal,
 )
 from millstream_server.postgres.session_commands import run, schema_of_command
+from millstream_server.postgres.session_state import FAILED, IDLE, SessionState
 from millstream_server.postgres.settings import REPORTED, milliseconds
 from millstream_server.postgres.statements import begin, described, gives_rows, parts_of
 from millstream_server.postgres.values import copied_lines
@@ -44,8 +44,8 @@ _ONLY_ONE = "cannot insert multiple commands into a prepared statement"
 class Session:
     """Answers the messages of a client, one after the other."""
 
-    def __init__(self, client: Client, line: Line) -> None:
-        self._client, self._line = client, line
+    def __init__(self, client: SessionState, transport: MessageTransport) -> None:
+        self._client, self._transport = client, transport
         self._portals: dict[str, Portal] = {}
         self._running: asyncio.Future[Any] | None = None
         self._skipping = False
@@ -58,7 +58,7 @@ class Session:
     async def serve(self) -> None:
         """Answer until the client leaves. Raises ProtocolError, ConnectionError."""
         try:
-            while (message := await self._line.message()) is not None:
+            while (message := await self._transport.message()) is not None:
                 if isinstance(message, m.Terminate):
                     return
                 await self._answer(message)
@@ -86,13 +86,13 @@ class Session:
     async def _failed(self, error: PgError) -> None:
         if self._client.transaction != IDLE:
             self._client.transaction = FAILED
-        self._line.write(m.failed(error.fields()))
+        self._transport.write(m.failed(error.fields()))
 
     async def _ready(self) -> None:
         if self._client.transaction == IDLE:
             await self._close_portals()
-        self._line.write(m.ready(self._client.transaction))
-        await self._line.drain()
+        self._transport.write(m.ready(self._client.transaction))
+        await self._transport.drain()
 
     async def _handled(self, message: m.Message) -> None:
         match message:
@@ -112,7 +112,7 @@ class Session:
                 self._skipping = False
                 await self._ready()
             case m.Flush():
-                await self._line.drain()
+                await self._transport.drain()
             case m.Unsupported("d" | "c" | "f"):
                 # What is left of a COPY that was refused.
                 pass
@@ -130,18 +130,20 @@ class Session:
     async def _simple(self, text: str) -> None:
         parts = await self._client.server.run(_read, text)
         if not parts:
-            self._line.write(m.EMPTY)
+            self._transport.write(m.EMPTY)
         for part, command in parts:
             outcome = await self._interruptible(self._begin(part, command, []))
             portal = Portal(Prepared(part, None, ()), [], outcome=outcome)
             try:
                 if outcome.schema is not None and not outcome.copied:
-                    self._line.write(columns_message(outcome.schema))
+                    self._transport.write(columns_message(outcome.schema))
                 await self._interruptible(self._send(portal, outcome, 0))
             finally:
                 await portal.close()
 
-    async def _begin(self, text: str, command: Command | None, values: list[Any]) -> Outcome:
+    async def _begin(
+        self, text: str, command: Command | None, values: list[Any]
+    ) -> StatementResult:
         if self._client.transaction == FAILED and not isinstance(command, End):
             raise PgError(
                 "current transaction is aborted, commands ignored until end of transaction block",
@@ -153,35 +155,35 @@ class Session:
         outcome = await run(self._client, command)
         for name, value in self._client.settings.items():
             if before.get(name) != value and name in REPORTED:
-                self._line.write(m.parameter_status(REPORTED[name], value))
+                self._transport.write(m.parameter_status(REPORTED[name], value))
         return outcome
 
-    async def _send(self, portal: Portal, outcome: Outcome, limit: int) -> None:
+    async def _send(self, portal: Portal, outcome: StatementResult, limit: int) -> None:
         """The rows of a portal, each as soon as it is there, and its end."""
         if outcome.told:
-            self._line.write(m.notice(PgError(outcome.told, code="00000").fields("NOTICE")))
+            self._transport.write(m.notice(PgError(outcome.told, code="00000").fields("NOTICE")))
         if outcome.copied:
             await self._copy(outcome)
             return
         if outcome.schema is not None:
             async for rows in portal.rows(limit):
-                self._line.write(b"".join(rows))
-                await self._line.drain()
+                self._transport.write(b"".join(rows))
+                await self._transport.drain()
         if outcome.schema is None or portal.ended:
-            self._line.write(m.complete(outcome.ended(portal.given)))
+            self._transport.write(m.complete(outcome.ended(portal.given)))
         else:
-            self._line.write(m.SUSPENDED)
+            self._transport.write(m.SUSPENDED)
 
-    async def _copy(self, outcome: Outcome) -> None:
+    async def _copy(self, outcome: StatementResult) -> None:
         schema = outcome.schema or Schema(())
-        self._line.write(m.copy_out(len(schema.columns)))
+        self._transport.write(m.copy_out(len(schema.columns)))
         count = 0
         async for table in outcome.batches:
             lines = copied_lines(table, schema) if table.num_rows else []
             count += len(lines)
-            self._line.write(b"".join(map(m.copied, lines)))
-            await self._line.drain()
-        self._line.write(m.COPY_DONE + m.complete(outcome.ended(count)))
+            self._transport.write(b"".join(map(m.copied, lines)))
+            await self._transport.drain()
+        self._transport.write(m.COPY_DONE + m.complete(outcome.ended(count)))
 
     # --- extended queries
 
@@ -194,7 +196,7 @@ class Session:
         self._hold(len(message.text))
         made = await self._client.server.run(_statement, self._client, message)
         prepared[message.name] = made
-        self._line.write(m.PARSED)
+        self._transport.write(m.PARSED)
 
     def _hold(self, size: int) -> None:
         """Raise PgError if so many bytes more are too many."""
@@ -230,14 +232,14 @@ class Session:
         size = sum(len(value or b"") for value in message.values)
         self._hold(size)
         self._portals[message.portal] = Portal(prepared, values, message.result_formats, size)
-        self._line.write(m.BOUND)
+        self._transport.write(m.BOUND)
 
     async def _describe(self, name: str) -> None:
         prepared = self._prepared(name)
         schema = await self._interruptible(self._schema(prepared))
         self._client.prepared[name] = replace(prepared, schema=schema)
-        self._line.write(m.parameter_description(prepared.types))
-        self._line.write(m.NO_COLUMNS if schema is None else columns_message(schema))
+        self._transport.write(m.parameter_description(prepared.types))
+        self._transport.write(m.NO_COLUMNS if schema is None else columns_message(schema))
 
     async def _schema(self, prepared: Prepared) -> Schema | None:
         if not prepared.text:
@@ -250,7 +252,7 @@ class Session:
         cursor = self._client.cursors.get(name)
         if cursor is not None and cursor.outcome.schema is not None:
             # A declared cursor is a portal of its own name.
-            self._line.write(columns_message(cursor.outcome.schema))
+            self._transport.write(columns_message(cursor.outcome.schema))
             return
         portal = self._portal(name)
         schema = None
@@ -259,7 +261,7 @@ class Session:
         elif portal.outcome is not None or await self._tells_columns(portal):
             schema = portal.outcome.schema if portal.outcome else None
         shown = m.NO_COLUMNS if schema is None else columns_message(schema, portal.formats)
-        self._line.write(shown)
+        self._transport.write(shown)
 
     async def _tells_columns(self, portal: Portal) -> bool:
         """Begin a query, which tells its columns; a statement that changes something waits."""
@@ -274,7 +276,7 @@ class Session:
             raise PgError(f'portal "{name}" does not exist', code="34000")
         return found
 
-    async def _begun(self, portal: Portal) -> Outcome:
+    async def _begun(self, portal: Portal) -> StatementResult:
         if portal.outcome is None:
             prepared = portal.prepared
             portal.begun(await self._begin(prepared.text, prepared.command, portal.values))
@@ -284,7 +286,7 @@ class Session:
     async def _execute(self, name: str, limit: int) -> None:
         portal = self._portal(name)
         if not portal.prepared.text:
-            self._line.write(m.EMPTY)
+            self._transport.write(m.EMPTY)
             return
         outcome = await self._interruptible(self._begun(portal))
         try:
@@ -301,7 +303,7 @@ class Session:
         else:
             self._client.prepared.pop(name, None)
         if told:
-            self._line.write(m.CLOSED)
+            self._transport.write(m.CLOSED)
 
     async def _close_portals(self) -> None:
         while self._portals:
@@ -314,7 +316,7 @@ class Session:
         """The result of `work`, unless the client asks for its end, leaves, or has limited it."""
         running: asyncio.Future[T] = asyncio.ensure_future(work)
         self._running = running
-        leaving = asyncio.ensure_future(self._line.left.wait())
+        leaving = asyncio.ensure_future(self._transport.left.wait())
         limit = milliseconds(self._client.settings["statement_timeout"])
         both: set[asyncio.Future[Any]] = {running, leaving}
         try:
@@ -344,7 +346,7 @@ def _read(text: str) -> list[tuple[str, Command | None]]:
     return [(part, command_of(part)) for part in parts_of(text)]
 
 
-def _statement(client: Client, message: m.Parse) -> Prepared:
+def _statement(client: SessionState, message: m.Parse) -> Prepared:
     """Read the text of a statement; called in a thread."""
     parts = _read(message.text)
     if len(parts) > 1:

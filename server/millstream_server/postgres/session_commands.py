@@ -10,9 +10,9 @@ import pyarrow as pa
 from millstream.model.schema import Column, Schema
 from millstream.model.types import STRING
 from millstream_server.postgres import commands as c
-from millstream_server.postgres.client import FAILED, IDLE, IN_TRANSACTION, Client
-from millstream_server.postgres.outcomes import Cursor, Outcome
+from millstream_server.postgres.portals import Cursor, StatementResult
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
+from millstream_server.postgres.session_state import FAILED, IDLE, IN_TRANSACTION, SessionState
 from millstream_server.postgres.settings import DEFAULTS, changed
 from millstream_server.postgres.statements import begin, once
 
@@ -23,16 +23,16 @@ _KEPT = (
 )
 
 
-async def run(client: Client, command: c.Command) -> Outcome:
+async def run(client: SessionState, command: c.Command) -> StatementResult:
     """Execute a command. Raises PgError."""
     match command:
         case c.Begin():
             client.transaction = IN_TRANSACTION
-            return Outcome("BEGIN")
+            return StatementResult("BEGIN")
         case c.End(commit):
             return await _end(client, commit=commit)
         case c.Savepoint(tag):
-            return Outcome(tag, told=_KEPT if tag == "ROLLBACK" and client.written else "")
+            return StatementResult(tag, told=_KEPT if tag == "ROLLBACK" and client.written else "")
         case c.SetSetting(name, value):
             return _set(client, name, value)
         case c.ShowSetting(name):
@@ -41,7 +41,7 @@ async def run(client: Client, command: c.Command) -> Outcome:
             return await _reset(client, tag)
         case c.Deallocate(name):
             _deallocate(client, name)
-            return Outcome("DEALLOCATE")
+            return StatementResult("DEALLOCATE")
         case c.Declare(name, query):
             return await _declare(client, name, query)
         case c.Fetch(name, count, move):
@@ -57,11 +57,11 @@ async def run(client: Client, command: c.Command) -> Outcome:
             outcome.tag, outcome.copied = "COPY", True
             return outcome
         case c.Ignored(tag):
-            return Outcome(tag)
+            return StatementResult(tag)
     assert_never(command)
 
 
-def schema_of_command(client: Client, command: c.Command) -> Schema | None:
+def schema_of_command(client: SessionState, command: c.Command) -> Schema | None:
     """The columns of the rows that a command gives."""
     match command:
         case c.ShowSetting(name):
@@ -72,20 +72,20 @@ def schema_of_command(client: Client, command: c.Command) -> Schema | None:
     return None
 
 
-async def _end(client: Client, *, commit: bool) -> Outcome:
+async def _end(client: SessionState, *, commit: bool) -> StatementResult:
     failed, written = client.transaction == FAILED, client.written
     client.transaction, client.written = IDLE, False
     await client.close_cursors()
     if commit and not failed:
-        return Outcome("COMMIT")
-    return Outcome("ROLLBACK", told=_KEPT if written else "")
+        return StatementResult("COMMIT")
+    return StatementResult("ROLLBACK", told=_KEPT if written else "")
 
 
-def _set(client: Client, name: str, value: str | None) -> Outcome:
+def _set(client: SessionState, name: str, value: str | None) -> StatementResult:
     new = changed(name, value)
     if new is not None:
         client.settings[new[0]] = new[1]
-        return Outcome("SET" if value is not None else "RESET")
+        return StatementResult("SET" if value is not None else "RESET")
     raise PgError(
         f"There is no setting {name}.",
         hint=f"Properties of the dialect have quotes: SET '{name}' = '…'.",
@@ -93,34 +93,34 @@ def _set(client: Client, name: str, value: str | None) -> Outcome:
     )
 
 
-def _show(client: Client, name: str) -> Outcome:
+def _show(client: SessionState, name: str) -> StatementResult:
     schema = schema_of_command(client, c.ShowSetting(name))
     if name == "all":
         columns: list[list[str]] = [list(client.settings), list(client.settings.values())]
     else:
         columns = [[client.settings[name]]]
     names = [str(number) for number in range(len(columns))]
-    return Outcome("SHOW", schema, once(pa.table(columns, names=names)))
+    return StatementResult("SHOW", schema, once(pa.table(columns, names=names)))
 
 
-async def _reset(client: Client, tag: str) -> Outcome:
+async def _reset(client: SessionState, tag: str) -> StatementResult:
     client.settings = dict(DEFAULTS) | {"session_authorization": client.user}
     client.properties.clear()
     client.variables.clear()
     if tag == "DISCARD ALL":
         client.prepared.clear()
         await client.close_cursors()
-    return Outcome(tag)
+    return StatementResult(tag)
 
 
-def _deallocate(client: Client, name: str | None) -> None:
+def _deallocate(client: SessionState, name: str | None) -> None:
     if name is None:
         client.prepared.clear()
     elif client.prepared.pop(name, None) is None:
         raise PgError(f'prepared statement "{name}" does not exist', code="26000")
 
 
-async def _declare(client: Client, name: str, query: str) -> Outcome:
+async def _declare(client: SessionState, name: str, query: str) -> StatementResult:
     if name in client.cursors:
         raise PgError(f'cursor "{name}" already exists', code="42P03")
     if len(client.cursors) >= CURSORS_MAX:
@@ -129,29 +129,29 @@ async def _declare(client: Client, name: str, query: str) -> Outcome:
     if outcome.schema is None:
         raise PgError("A cursor takes a query that gives rows.", code=NOT_SUPPORTED)
     client.cursors[name] = Cursor(outcome)
-    return Outcome("DECLARE CURSOR")
+    return StatementResult("DECLARE CURSOR")
 
 
-def _cursor(client: Client, name: str) -> Cursor:
+def _cursor(client: SessionState, name: str) -> Cursor:
     found = client.cursors.get(name)
     if found is None:
         raise PgError(f'cursor "{name}" does not exist', code="34000")
     return found
 
 
-async def _fetch(client: Client, name: str, count: int, *, move: bool) -> Outcome:
+async def _fetch(client: SessionState, name: str, count: int, *, move: bool) -> StatementResult:
     cursor = _cursor(client, name)
     rows = _taken(client, name, cursor, count)
     if not move:
-        return Outcome("FETCH", cursor.outcome.schema, rows)
+        return StatementResult("FETCH", cursor.outcome.schema, rows)
     skipped = 0
     async for table in rows:
         skipped += table.num_rows
-    return Outcome(f"MOVE {skipped}")
+    return StatementResult(f"MOVE {skipped}")
 
 
 async def _taken(
-    client: Client, name: str, cursor: Cursor, count: int
+    client: SessionState, name: str, cursor: Cursor, count: int
 ) -> AsyncGenerator[pa.Table, None]:
     """The next rows. A cursor that was interrupted is gone: its rows would have a gap."""
     whole = False
@@ -167,11 +167,11 @@ async def _taken(
             await cursor.outcome.batches.aclose()
 
 
-async def _close(client: Client, name: str | None) -> Outcome:
+async def _close(client: SessionState, name: str | None) -> StatementResult:
     if name is None:
         await client.close_cursors()
-        return Outcome("CLOSE CURSOR ALL")
+        return StatementResult("CLOSE CURSOR ALL")
     cursor = _cursor(client, name)
     del client.cursors[name]
     await cursor.outcome.batches.aclose()
-    return Outcome("CLOSE CURSOR")
+    return StatementResult("CLOSE CURSOR")

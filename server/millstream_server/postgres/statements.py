@@ -27,10 +27,10 @@ from millstream_server.endpoints import begun
 from millstream_server.failures import MALFORMED, RefusedError, refusal
 from millstream_server.filling import Filling
 from millstream_server.postgres.catalog_queries import introspective
-from millstream_server.postgres.client import IDLE, Client
-from millstream_server.postgres.outcomes import Outcome
+from millstream_server.postgres.portals import StatementResult
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.relations import columns_of
+from millstream_server.postgres.session_state import IDLE, SessionState
 from millstream_server.requests import Asked
 from millstream_server.results import queries
 from millstream_server.results.values import text_of
@@ -77,7 +77,7 @@ class _About:
     parsed: ParsedStatement | None
 
 
-def _understood(client: Client, text: str, values: list[Value]) -> _About:
+def _understood(client: SessionState, text: str, values: list[Value]) -> _About:
     """Parse one statement; called in a thread. Raises PgError, RefusedError."""
     tree = introspective(text)
     if tree is not None:
@@ -89,7 +89,7 @@ def _understood(client: Client, text: str, values: list[Value]) -> _About:
     return _About(None, asked, found[0])
 
 
-async def begin(client: Client, text: str, values: list[Value]) -> Outcome:
+async def begin(client: SessionState, text: str, values: list[Value]) -> StatementResult:
     """Begin a statement that is no command of the session. Raises PgError, RefusedError."""
     client.server.check_serving()
     await client.recognise_again()
@@ -109,7 +109,9 @@ async def begin(client: Client, text: str, values: list[Value]) -> Outcome:
     raise AssertionError(about)
 
 
-async def _looked_up(client: Client, text: str, values: list[Value]) -> Outcome | None:
+async def _looked_up(
+    client: SessionState, text: str, values: list[Value]
+) -> StatementResult | None:
     """The row of a pull query by key, which needs no parsing and joins others on their way."""
     if len(text) > TEXT_MAX or text.lstrip()[:6].upper() != "SELECT":
         return None
@@ -126,10 +128,10 @@ async def _looked_up(client: Client, text: str, values: list[Value]) -> Outcome 
     if found is None:
         return None
     assert isinstance(found.rows, pa.Table)
-    return Outcome("SELECT", _shown(client, found.schema), once(found.rows))
+    return StatementResult("SELECT", _shown(client, found.schema), once(found.rows))
 
 
-async def described(client: Client, text: str, values: list[Value]) -> Schema | None:
+async def described(client: SessionState, text: str, values: list[Value]) -> Schema | None:
     """The columns of a statement, which is not executed if it changes anything."""
     client.server.check_serving()
     await client.recognise_again()
@@ -150,7 +152,9 @@ async def described(client: Client, text: str, values: list[Value]) -> Schema | 
     return outcome.schema
 
 
-async def _introspected(client: Client, tree: exp.Query, values: Sequence[Value]) -> Outcome:
+async def _introspected(
+    client: SessionState, tree: exp.Query, values: Sequence[Value]
+) -> StatementResult:
     client.server.guard.enter(client.principal, POSTGRES)
     try:
         known = await client.introspection()
@@ -167,7 +171,7 @@ async def _introspected(client: Client, tree: exp.Query, values: Sequence[Value]
             raise
     finally:
         client.server.guard.leave(client.principal, POSTGRES)
-    return Outcome("SELECT", schema_of(table), once(table))
+    return StatementResult("SELECT", schema_of(table), once(table))
 
 
 async def once(table: pa.Table) -> AsyncGenerator[pa.Table, None]:
@@ -176,7 +180,7 @@ async def once(table: pa.Table) -> AsyncGenerator[pa.Table, None]:
         yield table.slice(start, queries.ROWS_AT_ONCE)
 
 
-async def _queried(client: Client, asked: Asked, parsed: ParsedStatement) -> Outcome:
+async def _queried(client: SessionState, asked: Asked, parsed: ParsedStatement) -> StatementResult:
     guard, principal = client.server.guard, client.principal
     guard.enter(principal, POSTGRES)
     try:
@@ -188,15 +192,17 @@ async def _queried(client: Client, asked: Asked, parsed: ParsedStatement) -> Out
     rows = _rows(client, answer)
     # A generator that was never started would not run its end.
     await anext(rows)
-    return Outcome("SELECT", _shown(client, schema), rows)
+    return StatementResult("SELECT", _shown(client, schema), rows)
 
 
-def _shown(client: Client, schema: Schema) -> Schema:
+def _shown(client: SessionState, schema: Schema) -> Schema:
     spelling = client.spelling()
     return Schema(tuple(replace(c, name=spelling.shown(c.name)) for c in schema.columns))
 
 
-async def _rows(client: Client, answer: queries.QueryResponse) -> AsyncGenerator[pa.Table, None]:
+async def _rows(
+    client: SessionState, answer: queries.QueryResponse
+) -> AsyncGenerator[pa.Table, None]:
     """The rows, after an empty start. A deletion has its key, and NULL in all other columns."""
     server, guard, principal = client.server, client.server.guard, client.principal
     try:
@@ -219,7 +225,7 @@ async def _rows(client: Client, answer: queries.QueryResponse) -> AsyncGenerator
         await queries.ended(server, answer)
 
 
-def _set(client: Client, asked: Asked, parsed: ParsedStatement) -> Outcome:
+def _set(client: SessionState, asked: Asked, parsed: ParsedStatement) -> StatementResult:
     session = client.server.session(asked)
     statement = parsed.statement
     assert isinstance(statement, s.SetProperty | s.DefineVariable)
@@ -233,10 +239,10 @@ def _set(client: Client, asked: Asked, parsed: ParsedStatement) -> Outcome:
     client.properties = {
         name: value for name, value in session.properties.items() if before.get(name) != value
     }
-    return Outcome(_tag(parsed), told=done.message)
+    return StatementResult(_tag(parsed), told=done.message)
 
 
-async def _executed(client: Client, asked: Asked, parsed: ParsedStatement) -> Outcome:
+async def _executed(client: SessionState, asked: Asked, parsed: ParsedStatement) -> StatementResult:
     server, principal, filling = client.server, client.principal, Filling()
     server.guard.enter(principal, STATEMENTS)
     running = asyncio.ensure_future(
@@ -254,15 +260,17 @@ async def _executed(client: Client, asked: Asked, parsed: ParsedStatement) -> Ou
     match result_of(entities):
         case Rows(table) if isinstance(parsed.statement, _SHOWING):
             shown = _readable(client, parsed.statement, entities[-1]) or table
-            return Outcome(_tag(parsed).split()[0], schema_of(shown), once(shown))
+            return StatementResult(_tag(parsed).split()[0], schema_of(shown), once(shown))
         case Done(message):
             client.written = client.written or client.transaction != IDLE
             inserted = isinstance(parsed.statement, s.InsertValues)
-            return Outcome(_tag(parsed), told="" if inserted else message)
-    return Outcome(_tag(parsed))
+            return StatementResult(_tag(parsed), told="" if inserted else message)
+    return StatementResult(_tag(parsed))
 
 
-def _readable(client: Client, statement: s.Statement, entity: statements.Entity) -> pa.Table | None:
+def _readable(
+    client: SessionState, statement: s.Statement, entity: statements.Entity
+) -> pa.Table | None:
     """DESCRIBE and EXPLAIN, whose answers are no lists, as tables."""
     match statement:
         case s.Describe("SOURCE", name, False):

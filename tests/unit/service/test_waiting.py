@@ -68,10 +68,10 @@ def test_it_does_not_wait_for_what_arrives_later(
 def test_it_waits_for_the_state_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit of the positions is followed by that of the state."""
     monkeypatch.setattr(draining, "POLL_SECONDS", 0.01)
-    reached, settle = draining._Goal.reached, SubTopologyRunners.settle
+    reached, settle = draining._CatchUpTarget.reached, SubTopologyRunners.settle
     asked, looked, looks = threading.Event(), threading.Condition(), [0]
 
-    def looking(self: draining._Goal, registry: QueryRegistry) -> bool:
+    def looking(self: draining._CatchUpTarget, registry: QueryRegistry) -> bool:
         with looked:
             looks[0] += 1
             looked.notify_all()
@@ -86,7 +86,7 @@ def test_it_waits_for_the_state_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
         db.execute(MADE)
         with arriving(db):
-            monkeypatch.setattr(draining._Goal, "reached", looking)
+            monkeypatch.setattr(draining._CatchUpTarget, "reached", looking)
             monkeypatch.setattr(SubTopologyRunners, "settle", late)
             asked.set()
             db.insert("rows_in", [{"id": 1, "k": "asked", "n": 1}])

@@ -24,7 +24,7 @@ async def _nothing() -> AsyncGenerator[pa.Table, None]:
 
 
 @dataclass(slots=True, eq=False)
-class Outcome:
+class StatementResult:
     """A statement that has begun. `schema`: of its rows, None without rows. `tag`: what its end is
     called. `told`: a message for the user. `copied`: its rows are sent as those of COPY. Close
     `batches`."""
@@ -44,7 +44,7 @@ class Outcome:
 class Cursor:
     """A declared query, whose rows are fetched in parts."""
 
-    outcome: Outcome
+    outcome: StatementResult
     left: pa.Table | None = None
 
     async def take(self, count: int) -> AsyncGenerator[pa.Table, None]:
@@ -81,12 +81,12 @@ class Portal:
     values: list[Value]
     formats: tuple[int, ...] = ()
     size: int = 0
-    outcome: Outcome | None = None
+    outcome: StatementResult | None = None
     left: list[bytes] = field(default_factory=list)
     given: int = 0
     ended: bool = False
 
-    def begun(self, outcome: Outcome) -> None:
+    def begun(self, outcome: StatementResult) -> None:
         """Note that it has begun. Raises PgError if its columns are others than those that the
         client was told."""
         self.outcome = outcome

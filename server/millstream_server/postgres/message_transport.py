@@ -35,7 +35,7 @@ class Reader(asyncio.StreamReader):
         return bool(self._buffer)  # type: ignore[attr-defined]
 
 
-class Line:
+class MessageTransport:
     """One connection. A client that does not read for `stall_s` is disconnected."""
 
     def __init__(

@@ -12,7 +12,7 @@ from millstream_server.auth.principal import Principal
 from millstream_server.auth.visible import VisibleCatalog
 from millstream_server.postgres.casts import without_casts
 from millstream_server.postgres.introspection import Introspection
-from millstream_server.postgres.outcomes import Cursor, Prepared
+from millstream_server.postgres.portals import Cursor, Prepared
 from millstream_server.postgres.relations import DATABASE
 from millstream_server.postgres.settings import DEFAULTS
 from millstream_server.postgres.spelling import Spelling, visible_sources
@@ -39,7 +39,7 @@ class _Seen:
 
 
 @dataclass(slots=True, eq=False)
-class Client:
+class SessionState:
     """`settings`: PostgreSQL's; `properties` and `variables`: the dialect's. `written`: whether a
     statement of the transaction has changed anything, which no ROLLBACK undoes."""
 
