@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import millstream
 from millstream.log import shrinking
@@ -30,16 +31,21 @@ SCRATCH = Topic("scratch", 1)
 
 
 def shrink(log: EmbeddedLog) -> None:
-    """Have tables moved to the front of the file: whatever is free there is too much."""
-    file_space.SPARE_BYTES, file_space.MOST, shrinking.ENOUGH = 0, 1.0, 1.0
-    log.create_topic(SCRATCH)
-    values = [os.urandom(50_000) for _ in range(10)]
-    batch = raw_batch([(None, value, 0) for value in values])
-    log.send([Appended(SCRATCH.name, 0, batch, len(values))])
-    with log._lock:
-        log._file.checkpoint()
-    log.delete_topic(SCRATCH.name)
-    log.shrink()
+    """Have tables moved to the front of the file: whatever is free there is too much.
+
+    For this call only: the log's own thread would write checkpoints later, and a process that is
+    killed at the end would leave nothing in the write-ahead log.
+    """
+    anything = patch.multiple(file_space, SPARE_BYTES=0, MOST=1.0)
+    with anything, patch.object(shrinking, "ENOUGH", 1.0):
+        log.create_topic(SCRATCH)
+        values = [os.urandom(50_000) for _ in range(10)]
+        batch = raw_batch([(None, value, 0) for value in values])
+        log.send([Appended(SCRATCH.name, 0, batch, len(values))])
+        with log._lock:
+            log._file.checkpoint()
+        log.delete_topic(SCRATCH.name)
+        log.shrink()
 
 
 def main() -> None:
