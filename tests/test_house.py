@@ -54,7 +54,7 @@ MAY_SEE: dict[str, set[str]] = {
     "command_topic": LANGUAGE
     | VOCABULARY
     | {"catalog", "log", "ddl", "scripts", "scheduler", "queries"},
-    "backup": VOCABULARY | {"log", "state", "places", "command_topic"},
+    "backup": VOCABULARY | {"operators", "log", "state", "executor", "places", "command_topic"},
     "cluster": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}
@@ -123,6 +123,7 @@ HOMES: dict[str, set[str]] = {
         "functions",
         "cluster",
         "checkpoints",
+        "backup",
         "scheduler",
         "millstream_server",
     },

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from millstream.backup.check import check_database
 from millstream.command_topic.commands import database_id
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.log.batches import TABLES
@@ -117,8 +118,9 @@ class SimulatedWorld:
 
 class EmbeddedWorld:
     """A file with its state beside it. A kill leaves the bytes that were written: the files are
-    copied as they are, and the copy is opened next. `checkpoints`: before a state is lost, it is
-    written to a place from which the next process loads it."""
+    copied as they are, and the copy is opened next; every other one is checked before.
+    `checkpoints`: before a state is lost, it is written to a place from which the next process
+    loads it."""
 
     def __init__(self, *, checkpoints: bool = False) -> None:
         self.trap = Trap()
@@ -158,6 +160,9 @@ class EmbeddedWorld:
         for suffix in ("", ".wal") if wipe else ("", ".wal", ".state", ".state.wal"):
             if Path(before + suffix).exists():
                 shutil.copyfile(before + suffix, self._path + suffix)
+        if self._life % 2:
+            checked = check_database(self._path, self._settings)
+            assert checked.well, [str(damage) for damage in (*checked.log, *checked.state)]
         engine.runtime.close(commit=False)
         self._release()
         for old in self._folder.glob(f"{Path(before).name}*"):

@@ -33,7 +33,7 @@ def texts(steps: Sequence[Step]) -> Iterator[str]:
 
 def tokens(program: Program) -> Iterator[Tokens]:
     """The tokens of each statement of a program."""
-    for text in (*texts(program.steps), *texts(program.exact), *program.upkeep):
+    for text in (*texts(program.steps), *texts(program.exact)):
         yield [(token.token_type, token.text) for token in tokenize(text, read="duckdb")]
 
 

@@ -180,7 +180,8 @@ def compare(executor: DuckDBExecutor, runs: Runs) -> int:
                 expected = rows(con, relations[name], f"SELECT {columns} FROM given")
                 assert rows(con, relations[name], f'SELECT {columns} FROM "{name}"') == expected
             compared += relations[OUT].num_rows > 0
-        for table in program.tables if not program.upkeep else ():
+        expires = any(table.expiry is not None for table in program.tables)
+        for table in program.tables if not expires else ():
             text = f'SELECT * FROM "{table.name}"'
             kept = executor._groups.first.session.connection.sql(text).to_arrow_table()
             assert rows(con, kept, text) == rows(con, kept, "SELECT * FROM given")

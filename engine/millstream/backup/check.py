@@ -3,9 +3,11 @@ together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from millstream.backup.comparing import differences
 from millstream.backup.restore import chosen, verify
 from millstream.log.examination import Damage, Examined, examine_log, reading
 from millstream.model.errors import MillstreamError
@@ -37,11 +39,13 @@ def check_database(path: str, settings: EngineSettings | None = None) -> Checked
     examined = examine_log(path)
     state = f"{path}{SUFFIX}"
     prefix = (settings or EngineSettings()).internal_prefix
-    damages = tuple(_state_damages(state, examined, prefix)) if Path(state).exists() else ()
-    return Checked(examined.records, examined.topics, examined.damages, damages)
+    damages: Sequence[Damage] = ()
+    if Path(state).exists():
+        damages = _state_damages(state, path, examined, prefix)
+    return Checked(examined.records, examined.topics, examined.damages, tuple(damages))
 
 
-def _state_damages(path: str, examined: Examined, prefix: str) -> list[Damage]:
+def _state_damages(path: str, log: str, examined: Examined, prefix: str) -> list[Damage]:
     try:
         with reading(path) as connection:
             found = [Damage(f"state, {where}", what) for where, what in examine_state(connection)]
@@ -50,7 +54,10 @@ def _state_damages(path: str, examined: Examined, prefix: str) -> list[Damage]:
             ahead = ahead_of_changelogs(
                 connection, prefix, lambda topic, part: examined.ends.get((topic, part))
             )
-            return [Damage(where, what) for where, what in ahead]
+            found = [Damage(where, what) for where, what in ahead]
+        if found or examined.damages:
+            return found
+        return list(differences(path, log, prefix))
     except MillstreamError as error:
         if error.code == "E-LOG-LOCKED":
             raise

@@ -28,7 +28,7 @@ class DuckReplica:
     def __init__(self, store: Store, query_id: str, sub: SubTopology, catalogue: Catalogue) -> None:
         program = compile_subtopology(sub, catalogue, headers=False, cached=False)
         self._session = store.session(query_id, sub.index, state_tables(program, sub))
-        self._upkeep = Upkeep(self._session, program.upkeep)
+        self._upkeep = Upkeep(self._session)
         self._written: dict[int, int] = {}
         self._restored = 0
 

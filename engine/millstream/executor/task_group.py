@@ -69,7 +69,7 @@ class TaskGroup:
         self.pending: list[pa.Table] = []
         """Changes of a cached table, by run."""
         self._processors = Processors(self.session, spec.sub.index, spec.skipping)
-        self._upkeep = Upkeep(self.session, spec.program.upkeep)
+        self._upkeep = Upkeep(self.session)
         self._compaction = Compaction(self.session, spec.pace)
         self._marks = ChannelWatermarks(self.session)
         self._moved = Unpacked()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from millstream.model.batch import PART
 from millstream.state.store import Session
-from millstream.state.tables import quoted
+from millstream.state.tables import expired_text, quoted
 
 _COMMITS = 16
 _ROWS = 50_000
@@ -17,12 +17,11 @@ a query catches up, one commit may hold a million."""
 
 @dataclass(slots=True)
 class Upkeep:
-    """Runs a program's upkeep for the caller's partitions only. Other threads write to the same
+    """Removes what has expired from the caller's partitions only. Other threads write to the same
     tables at the same time, and when one deletes a row that another replaces, DuckDB keeps neither
     row and reports no error."""
 
     session: Session
-    texts: tuple[str, ...]
     _commits: int = 0
     _rows: int = 0
 
@@ -34,6 +33,8 @@ class Upkeep:
             return
         self._commits = self._rows = 0
         own = ", ".join(str(partition) for partition in sorted(partitions))
-        for text in self.texts:
-            self.session.begin()
-            self.session.connection.execute(f"{text}\nAND t.{quoted(PART)} IN ({own})")
+        for table in self.session.tables.values():
+            if table.expiry is not None:
+                self.session.begin()
+                text = f"DELETE FROM {quoted(table.name)} t {expired_text(table.expiry)}"
+                self.session.connection.execute(f"{text} AND t.{quoted(PART)} IN ({own})")

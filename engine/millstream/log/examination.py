@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from millstream.log import tables
 from millstream.log.commit_mark import noted
@@ -23,6 +24,8 @@ from millstream.log.stored import Segment, Stored
 from millstream.model.errors import CorruptionError
 
 _BATCH_ROWS = 65_536
+_VALUES = 256
+"""Read at once: the records of a changelog are batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,41 @@ def examine_log(path: str) -> Examined:
             what = f"it holds {held} records, {expected} were committed: its end is lost"
             damages.append(Damage("log", what))
         return Examined(records, len(found), ends, tuple(damages))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """The values of records in the file of a log."""
+
+    connection: duckdb.DuckDBPyConnection
+    topics: Mapping[str, Stored]
+
+    def start(self, topic: str, partition: int) -> int | None:
+        """The first offset that is retained; None if there is no such partition."""
+        found = self.topics.get(topic)
+        known = found is not None and partition < found.topic.partitions
+        return found.starts[partition] if found is not None and known else None
+
+    def read(self, topic: str, partition: int, stop: int) -> Iterator[pa.Table]:
+        """The retained values before the offset `stop`, in order, as the column `value`."""
+        stored = self.topics[topic]
+        start = stored.starts[partition]
+        for segment in stored.segments:
+            if segment.first[partition] < stop:
+                relation = self.connection.sql(
+                    f"SELECT value FROM {stored.relation(segment)}"
+                    f" WHERE part = {partition} AND off >= {start} AND off < {stop} ORDER BY off"
+                )
+                for batch in relation.to_arrow_reader(_VALUES):
+                    yield pa.Table.from_batches([batch])
+
+
+@contextmanager
+def reading_values(path: str) -> Iterator[StoredValues]:
+    """The values in a log that no process has open, and that `examine_log` has found well."""
+    with reading(path) as connection:
+        topics = {stored.topic.name: stored for stored in _topics(connection, path)}
+        yield StoredValues(connection, topics)
 
 
 def _topics(connection: duckdb.DuckDBPyConnection, path: str) -> list[Stored]:

@@ -34,7 +34,13 @@ from millstream.operators.relation import (
 from millstream.operators.sessions import compile_sessions
 from millstream.operators.sliding import AT, Sliding
 from millstream.operators.sql import identifier, unquoted
-from millstream.operators.windows import closed_windows, grace_of, sliding_rows, windowed_rows
+from millstream.operators.windows import (
+    closed_windows,
+    expiry_of,
+    grace_of,
+    sliding_rows,
+    windowed_rows,
+)
 from millstream.plan.nodes import Aggregate
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
@@ -98,11 +104,14 @@ def state_table(node: Aggregate, items: Sequence[Accumulator], label: str) -> St
     count = len(_key_columns(node))
     listed = list(zip(node.schema.key, names(node.schema)[: len(node.schema.key)], strict=True))
     pairs = tuple((name, duckdb_type(column.type)) for column, name in listed)
-    windowed = node.window is not None
+    window = node.window
+    if window is None:
+        return StateTable(label, pairs, tuple(state_columns(items)))
     return StateTable(
         label,
-        pairs[: count + 1] if windowed else pairs,
-        (*(pairs[count + 1 :] if windowed else ()), *state_columns(items)),
+        pairs[: count + 1],
+        (*pairs[count + 1 :], *state_columns(items)),
+        expiry=expiry_of(window, label, final=node.final),
     )
 
 

@@ -98,7 +98,6 @@ def compile_subtopology(
         inputs=tuple(f"in_{index}" for index in range(len(sub.inputs))),
         late=fast.late,
         problems=exact.problems,
-        upkeep=fast.upkeep,
         traced=fast.traced,
         carried=setting.carried,
     )

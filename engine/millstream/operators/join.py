@@ -69,7 +69,6 @@ def compile_stream_table_join(
         tables=(*left.tables, *changed.tables, table),
         late=(*left.late, *changed.late),
         problems=(*left.problems, *changed.problems),
-        upkeep=(*left.upkeep, *changed.upkeep),
         traced=left.traced,
         origin=left.origin and f"l.{left.origin}",
         nodes=left.nodes,

@@ -32,7 +32,6 @@ def compile_merge(
         tables=(*left.tables, *right.tables),
         late=(*left.late, *right.late),
         problems=(*left.problems, *right.problems),
-        upkeep=(*left.upkeep, *right.upkeep),
         traced=traced,
         origin=None if traced else ORIGIN,
         nodes=(node,),

@@ -76,7 +76,6 @@ def compile_process(
         tables=(*part.tables, *map(_table, stores), _times_table(times)),
         late=part.late,
         problems=(*part.problems, skipped),
-        upkeep=part.upkeep,
         traced=False,
         origin=ORIGIN,
     )

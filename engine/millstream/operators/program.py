@@ -24,6 +24,18 @@ class Nested:
 
 
 @dataclass(frozen=True, slots=True)
+class Expiry:
+    """When rows are no longer needed, by the stream time of their partition: as soon as their
+    column `time` is more than `after_ms` behind `column` of the state table `clock`. No result
+    depends on when they are removed, and their removal is on no changelog."""
+
+    time: str
+    clock: str
+    column: str
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class StateTable:
     """A table of the store: primary key `$part` + `key`, further columns `value`.
 
@@ -38,7 +50,8 @@ class StateTable:
     nullable: bool = False
     """Some of the key columns may be NULL (never all of them): compared as values, no index."""
     appended: bool = False
-    """Rows have unique keys and are removed by upkeep only: no index."""
+    """Rows have unique keys and are removed only when they expire: no index."""
+    expiry: Expiry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +165,6 @@ class Program:
     problems: tuple[str, ...] = ()
     """Relations of the exact program that list failed rows (`$part`, `$seq`, `message`); `$seq` is
     -1 where the input record is unknown."""
-    upkeep: tuple[str, ...] = ()
-    """Statements that drop expired state; no result depends on when they run. Each deletes from a
-    table `t` and ends in a condition to which AND … may be appended."""
     traced: bool = False
     """Whether `$seq` in `out` is that of the input row that caused the row."""
     carried: tuple[str, ...] = ()

@@ -61,7 +61,6 @@ class SelectFragment:
     tables: tuple[StateTable, ...] = ()
     late: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    upkeep: tuple[str, ...] = ()
     traced: bool = True
     origin: str | None = None
     nodes: Nodes = ()

@@ -24,11 +24,11 @@ from millstream.operators.accumulators import (
 from millstream.operators.closing import closing_clock_text
 from millstream.operators.folds import running_steps
 from millstream.operators.grouping import END, START
-from millstream.operators.program import Call, Repeat, Sql, StateTable, Step, Upsert
+from millstream.operators.program import Call, Expiry, Repeat, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import SelectFragment, Setting, names, quoted
 from millstream.operators.session_plan import PLAN, session_plan
-from millstream.operators.sql import identifier
-from millstream.operators.windows import grace_of, timed_rows
+from millstream.operators.sql import identifier, unquoted
+from millstream.operators.windows import clock_name, grace_of, timed_rows
 from millstream.plan.nodes import Aggregate
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
@@ -91,11 +91,6 @@ def compile_sessions(
         Sql(f"{label}_last", _last_text(plan)),
         *_clocks(plan, closing=node.final and setting.closing),
     )
-    retention = max(plan.gap + plan.grace, window.retention_ms or 0)
-    expired = (
-        f"DELETE FROM {identifier(label)} t USING {identifier(clock)} c\n"
-        f'WHERE t.{P} = c.{P} AND t.{END} < c."time" - {retention}'
-    )
     part = replace(
         part,
         source=plan.name("changes"),
@@ -103,7 +98,6 @@ def compile_sessions(
         writes=(*part.writes, Upsert(clock, f"{clock}_new"), _stored_last(label)),
         tables=(*part.tables, _table(plan)),
         late=(*part.late, f"{clock}_new"),
-        upkeep=(*part.upkeep, expired),
         traced=False,
     )
     return _opened(plan, part)
@@ -120,7 +114,11 @@ def _table(plan: _Sessions) -> StateTable:
         for column, name in zip(schema.columns, names(schema), strict=True)
     )[: len(schema.key)]
     # A closed session and one that later rows create may begin at the same time.
-    return StateTable(plan.label, pairs, tuple(state_columns(plan.items)))
+    window = plan.node.window
+    assert window is not None
+    retention = max(plan.gap + plan.grace, window.retention_ms or 0)
+    expiry = Expiry(unquoted(END), clock_name(plan.label), "time", retention)
+    return StateTable(plan.label, pairs, tuple(state_columns(plan.items)), expiry=expiry)
 
 
 def _structure(plan: _Sessions, *, paired: bool) -> tuple[Step, ...]:

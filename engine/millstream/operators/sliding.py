@@ -13,7 +13,7 @@ from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.physical import duckdb_type
 from millstream.operators.accumulators import Accumulator
 from millstream.operators.grouping import END, START
-from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
+from millstream.operators.program import Call, Expiry, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import quoted
 from millstream.operators.sliding_plan import ARRIVAL, PAIRS, sliding_plan
 from millstream.operators.sql import identifier
@@ -110,18 +110,12 @@ def sliding_writes(sliding: Sliding) -> tuple[Upsert, ...]:
 
 def sliding_tables(sliding: Sliding) -> tuple[StateTable, ...]:
     """The rows that later windows may need, and how many rows have come."""
-    label = sliding.label
+    label, arrival = sliding.label, ((ARRIVAL, "BIGINT"),)
+    # No open window can have a row that is older.
+    expiry = Expiry(ROWTIME, f"{label}_clock", "time", sliding.grace + sliding.size + 1)
     return (
-        StateTable(f"{label}_recent", ((ARRIVAL, "BIGINT"),), sliding.columns, appended=True),
+        StateTable(f"{label}_recent", arrival, sliding.columns, appended=True, expiry=expiry),
         StateTable(f"{label}_arrivals", (), (("count", "BIGINT"),), plain=True),
-    )
-
-
-def sliding_upkeep(sliding: Sliding) -> str:
-    """Removes rows that no open window can have."""
-    return (
-        f"DELETE FROM {sliding.name('recent')} t USING {sliding.name('clock')} c\n"
-        f'WHERE t.{P} = c.{P} AND t.{RT} < c."time" - {sliding.grace + sliding.size + 1}'
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millstream.model.batch import SEQ
+from millstream.model.batch import ROWTIME, SEQ
 from millstream.model.physical import duckdb_type
 from millstream.operators import arrival_sequence
 from millstream.operators.arrival_texts import (
@@ -19,7 +19,7 @@ from millstream.operators.arrival_texts import (
     placed_text,
     timeline_text,
 )
-from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
+from millstream.operators.program import Call, Expiry, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import ORIGIN, PRESENT, SelectFragment, Setting, names, nested
 from millstream.operators.sql import identifier
 from millstream.operators.stream_pairs import (
@@ -81,7 +81,6 @@ def compile_stream_stream_join(
         tables=(*left.tables, *right.tables, *_tables(join), *tables),
         late=(*left.late, *right.late, f"{label}_clock_new"),
         problems=(*left.problems, *right.problems),
-        upkeep=(*left.upkeep, *right.upkeep, *_upkeep(join)),
         traced=False,
         origin=ORIGIN,
     )
@@ -172,7 +171,8 @@ def _buffer(join: Join, side: Side) -> StateTable:
     ]
     key = ((arrival_sequence.ARRIVAL, "BIGINT"),)
     values = (*columns, ("$bucket", "BIGINT"))
-    return StateTable(f"{join.label}_{side.name}", key, values, appended=True)
+    expiry = Expiry(ROWTIME, f"{join.label}_clock", side.name, join.retention)
+    return StateTable(f"{join.label}_{side.name}", key, values, appended=True, expiry=expiry)
 
 
 def _writes(join: Join) -> tuple[Step, ...]:
@@ -182,12 +182,3 @@ def _writes(join: Join) -> tuple[Step, ...]:
         for side, _ in join.sides
     )
     return (*buffers, Upsert(f"{label}_clock", f"{label}_clock_new"))
-
-
-def _upkeep(join: Join) -> tuple[str, ...]:
-    clock = join.name("clock")
-    return tuple(
-        f"DELETE FROM {join.name(side.name)} t USING {clock} c\n"
-        f"WHERE t.{P} = c.{P} AND t.{RT} < c.{identifier(side.name)} - {join.retention}"
-        for side, _ in join.sides
-    )

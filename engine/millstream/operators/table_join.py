@@ -82,7 +82,6 @@ def compile_table_table_join(
         tables=(*a.part.tables, *b.part.tables),
         late=(*a.part.late, *b.part.late),
         problems=(*a.part.problems, *b.part.problems),
-        upkeep=(*a.part.upkeep, *b.part.upkeep),
         traced=left.traced and right.traced,
     )
 

@@ -12,18 +12,17 @@ from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.schema import WindowKind
 from millstream.operators.closing import closing_clock_text
 from millstream.operators.grouping import END, START, Plan
-from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
+from millstream.operators.program import Call, Expiry, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import SelectFragment, Setting, quoted
 from millstream.operators.sliding import (
     Sliding,
     paired_rows,
     sliding_steps,
     sliding_tables,
-    sliding_upkeep,
     sliding_writes,
     too_late,
 )
-from millstream.operators.sql import identifier
+from millstream.operators.sql import identifier, unquoted
 from millstream.plan.nodes import Window
 
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -50,6 +49,12 @@ def clock_name(label: str) -> str:
 def clock_table(label: str) -> StateTable:
     """Stream time: the highest event time of a partition so far."""
     return StateTable(clock_name(label), (), (("time", "BIGINT"),), plain=True)
+
+
+def expiry_of(window: Window, label: str, *, final: bool) -> Expiry:
+    """When results of windows are no longer kept."""
+    retention = max(window.size_ms + grace_of(window, final=final), window.retention_ms or 0)
+    return Expiry(unquoted(START), clock_name(label), "time", retention)
 
 
 def emitted_rows(window: Window | None, rows: str, clock: str) -> str:
@@ -149,7 +154,6 @@ def sliding_rows(
         steps=(*part.steps, *sliding_steps(sliding)),
         writes=(*part.writes, *sliding_writes(sliding)),
         tables=(*part.tables, *sliding_tables(sliding)),
-        upkeep=(*part.upkeep, sliding_upkeep(sliding)),
     )
 
 
@@ -169,23 +173,17 @@ def clocked(
         f'SELECT {P}, max("$time") AS "time", any_value("$before") AS "before",\n'
         f"  count(*) FILTER (WHERE {late}) AS late\nFROM {rows}\nGROUP BY {P}"
     )
-    name, grace = f"{label}_clock", grace_of(window, final=final)
+    name = clock_name(label)
     clocks: tuple[Step, ...] = (Sql(f"{name}_new", clock),)
     if final and closing:
         until = f"{END} + {open_ms(window, final=final)}"
         closed = closing_clock_text(label, f"{name}_moved", until)
         clocks = (Sql(f"{name}_moved", clock), Sql(f"{name}_new", closed))
-    retention = max(window.size_ms + grace, window.retention_ms or 0)
-    expired = (
-        f"DELETE FROM {identifier(label)} t USING {identifier(name)} c\n"
-        f'WHERE t.{P} = c.{P} AND t.{START} < c."time" - {retention}'
-    )
     return replace(
         part,
         steps=(*part.steps, *clocks),
         writes=(*part.writes, Upsert(name, f"{name}_new")),
         late=(*part.late, f"{name}_new"),
-        upkeep=(*part.upkeep, expired),
         traced=False,
     )
 

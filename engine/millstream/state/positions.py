@@ -48,6 +48,16 @@ def stored_position(
     return Position(found[0][0], found[0][1] or 0) if found else None
 
 
+def stored_positions(
+    connection: duckdb.DuckDBPyConnection, database: str
+) -> list[tuple[str, int, int, int]]:
+    """The query, sub-topology, partition and position of each state that can be used."""
+    return connection.execute(
+        f"SELECT query, subtopology, part, position FROM {positions_table(database)}"
+        " WHERE written >= 0 ORDER BY ALL"
+    ).fetchall()
+
+
 class Positions:
     """The rows of one sub-topology, through the connection that writes its state. Updating the rows
     that have changed takes a third of the time of replacing all of them."""

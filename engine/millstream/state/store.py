@@ -25,6 +25,7 @@ from millstream.model.errors import (
 )
 from millstream.model.retry import retry_until
 from millstream.operators.program import StateTable
+from millstream.state.descriptions import create_descriptions, describe, descriptions_table
 from millstream.state.files import SUFFIX
 from millstream.state.positions import (
     Position,
@@ -78,6 +79,7 @@ class Store:
         statements again at each run from then on, so sessions prepare theirs anew."""
         root.execute(KEEP_FAILURES)
         create_positions(root, database)
+        create_descriptions(root, database)
         ((path,),) = root.execute(
             "SELECT path FROM duckdb_databases() WHERE database_name = ?", [database]
         ).fetchall()
@@ -195,9 +197,8 @@ class Store:
             ).fetchall()
             for (schema,) in found:
                 cursor.execute(f"DROP SCHEMA {quoted(self.database)}.{quoted(schema)} CASCADE")
-            cursor.execute(
-                f"DELETE FROM {positions_table(self.database)} WHERE query = ?", [query_id]
-            )
+            for table in (positions_table(self.database), descriptions_table(self.database)):
+                cursor.execute(f"DELETE FROM {table} WHERE query = ?", [query_id])
         finally:
             cursor.close()
             self.altered()
@@ -254,6 +255,7 @@ class Session:
                 sought = sought_text(schema, table)
                 if sought is not None:
                     self.connection.execute(sought)
+            describe(self.connection, store.database, query_id, subtopology, tables)
             self.connection.execute(f"USE {schema}")
             store.altered()
         self._store, self._version = store, store.version

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from millstream.model.batch import PART, ROWTIME
-from millstream.operators.program import StateTable
+from millstream.operators.program import Expiry, StateTable
 
 DELETED = "$deleted"
 """BOOLEAN column of rows to write: TRUE removes the row of that key."""
@@ -77,6 +77,15 @@ def sought_text(schema: str, table: StateTable) -> str | None:
     ((column, _),) = table.key
     index = quoted(f"{table.name}$sought")
     return f"CREATE INDEX IF NOT EXISTS {index} ON {schema}.{quoted(table.name)} ({quoted(column)})"
+
+
+def expired_text(expiry: Expiry, joined: str = "USING") -> str:
+    """USING … WHERE …, for the rows of a table `t` that have expired; AND … may be appended."""
+    part, time = quoted(PART), quoted(expiry.time)
+    return (
+        f"{joined} {quoted(expiry.clock)} c"
+        f" WHERE t.{part} = c.{part} AND t.{time} < c.{quoted(expiry.column)} - {expiry.after_ms}"
+    )
 
 
 def delete_text(table: StateTable, source: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.model.errors import UnavailableError
-from millstream.operators.program import StateTable
+from millstream.operators.program import Expiry, StateTable
 from millstream.runtime.ports import Executor, Replica
 from millstream.runtime.restoration import FollowSpec, Restoration
 from millstream.runtime.runtime import ExecutorSpec, QuerySpec, Runtime, RuntimeSettings
@@ -255,11 +256,15 @@ def lists(part: int, keys: list[int], value: int) -> pa.Table:
 
 def test_upkeep_leaves_the_rows_of_others_alone() -> None:
     """DuckDB would let one transaction delete what another one replaces, and lose both."""
+    clock = StateTable("clock", (), (("C", "BIGINT"),), plain=True)
+    counted = replace(COUNTS, expiry=Expiry("C", "clock", "C", 5))
     with Store.open(":memory:") as store:
-        processing, following = (store.session("Q", 0, (COUNTS,)) for _ in range(2))
+        processing, following = (store.session("Q", 0, (counted, clock)) for _ in range(2))
+        times = pa.table({"$part": pa.array([0, 1], pa.int32()), "C": [10, 10]})
+        processing.upsert("clock", times)
         following.upsert("counts", counts(1, [1], 1))
         following.commit({1: 1})
-        upkeep = Upkeep(processing, ("DELETE FROM counts t WHERE t.C < 5",))
+        upkeep = Upkeep(processing)
         processing.upsert("counts", counts(0, [2], 2))
         upkeep.before_commit(50_000, {0})
         following.upsert("counts", counts(1, [1], 9))

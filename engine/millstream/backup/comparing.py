@@ -1,0 +1,105 @@
+"""Compares the state of a database with its changelogs, row by row: each changelog is replayed in
+a place of its own up to the position that the state has, as it would be if the state were lost."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from millstream.executor.changelog import apply
+from millstream.log.examination import Damage, reading_values
+from millstream.model.batch import PART
+from millstream.model.duckdb_settings import SECURE
+from millstream.operators.program import StateTable
+from millstream.state.descriptions import described
+from millstream.state.positions import stored_positions
+from millstream.state.store import Store
+from millstream.state.tables import columns_of, expired_text, quoted, schema_of
+
+_FOUND, _REBUILT = "found", "rebuilt"
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    query_id: str
+    subtopology: int
+    part: int
+    position: int
+
+    def __str__(self) -> str:
+        return f"state of {self.query_id}, sub-topology {self.subtopology}, partition {self.part}"
+
+
+def differences(state: str, log: str, prefix: str) -> Iterator[Damage]:
+    """Where the state in a file differs from its changelogs in the file of a log. Both can be read,
+    and no process has them open. State that an earlier version wrote is not described, so it is not
+    compared; neither is that of a partition which is rebuilt anyway when it is opened. `prefix`:
+    that of internal topics."""
+    with (
+        tempfile.TemporaryDirectory(prefix="millstream-check-") as folder,
+        reading_values(log) as values,
+        duckdb.connect(":memory:", config={**SECURE, "threads": 1}) as root,
+    ):
+        for path, name, mode in (
+            (state, _FOUND, "(READ_ONLY)"),
+            (str(Path(folder, "rebuilt.db")), _REBUILT, ""),
+        ):
+            literal = path.replace("'", "''")
+            root.execute(f"ATTACH '{literal}' AS {name} {mode}")
+        store = Store(root, _REBUILT)
+        tables = described(root, _FOUND)
+        for row in stored_positions(root, _FOUND):
+            task = _Task(*row)
+            own = tables.get((task.query_id, task.subtopology), ())
+            topic = f"{prefix}{task.query_id}-{task.subtopology}-changelog"
+            start = values.start(topic, task.part)
+            if own and start is not None and start <= task.position:
+                session = store.session(task.query_id, task.subtopology, own)
+                try:
+                    for records in values.read(topic, task.part, task.position):
+                        apply(session, task.part, records)
+                    session.commit({task.part: task.position})
+                    yield from _compared(session.connection, task, own)
+                    session.clear(task.part)
+                    session.commit({task.part: 0})
+                finally:
+                    session.close()
+
+
+def _compared(
+    connection: duckdb.DuckDBPyConnection, task: _Task, tables: tuple[StateTable, ...]
+) -> Iterator[Damage]:
+    for table in tables:
+        what = ", ".join(_wrong(connection, task, table))
+        if what:
+            yield Damage(f"{task}, table {table.name}", what)
+
+
+def _wrong(connection: duckdb.DuckDBPyConnection, task: _Task, table: StateTable) -> Iterator[str]:
+    """What is not alike in both tables."""
+    columns = ", ".join(map(quoted, columns_of(table)))
+    schema = quoted(schema_of(task.query_id, task.subtopology))
+    found, rebuilt = (
+        f"SELECT {columns} FROM {database}.{schema}.{quoted(table.name)}"
+        f" WHERE {quoted(PART)} = {task.part}"
+        for database in (_FOUND, _REBUILT)
+    )
+    added = _count(connection, f"{found} EXCEPT ALL {rebuilt}")
+    if added:
+        yield f"{added} of its rows are not those of its changelog"
+    lost = f"({rebuilt} EXCEPT ALL {found}) t"
+    missing = _count(connection, f"FROM {lost}")
+    if missing and table.expiry is not None:
+        expired = expired_text(table.expiry, "CROSS JOIN")
+        missing -= _count(connection, f"SELECT 1 FROM {lost} {expired}")
+    if missing:
+        yield f"{missing} rows of its changelog are not in it"
+
+
+def _count(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    ((count,),) = connection.execute(f"SELECT count(*) FROM ({query})").fetchall()
+    return int(count)
