@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 import millstream
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.scripts.text import read_script
@@ -27,6 +27,7 @@ from millstream_cli.doctor.command import doctor_command
 from millstream_cli.migrations.command import migrations_command
 from millstream_cli.options import check_credentials, parser, password_of, registry_settings
 from millstream_cli.pipeline import pipeline_command
+from millstream_cli.prompt.binary import BINARY_FORMS, write_result
 from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
@@ -76,6 +77,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for name, value in options.define:
             session.define(name, value)
+        if options.output in BINARY_FORMS:
+            return _write(session, text, options.output, errors)
         if text is not None:
             return 0 if run_parts(terminal, text) else 1
         if options.queries_file is not None:
@@ -88,6 +91,23 @@ def main(arguments: list[str] | None = None) -> int:
         return run_shell(terminal, options.history_file)
     finally:
         terminal.session.close()
+
+
+def _write(session: Session, text: str | None, form: str, errors: Output) -> int:
+    """Write the result of a script as bytes."""
+    try:
+        if text is None and not sys.stdin.isatty():
+            text = sys.stdin.read()
+        if text is None or sys.stdout.isatty():
+            raise StatementError(
+                f"{form} is not for a screen.",
+                hint=f'Write to a file: --execute "SELECT …" --output {form} > result',
+            )
+        write_result(session.database, text, form, sys.stdout.buffer)
+    except MillstreamError as error:
+        show_error(error, errors)
+        return 1
+    return 0
 
 
 def _checked(arguments: list[str]) -> argparse.Namespace:

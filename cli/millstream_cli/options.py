@@ -11,6 +11,7 @@ from pathlib import Path
 
 from millstream.model.errors import StatementError
 from millstream.model.settings import InstanceSettings
+from millstream_cli.prompt.binary import BINARY_FORMS
 from millstream_cli.screen.show import FORMS
 
 VERSION = version("millstream")
@@ -221,8 +222,10 @@ def credentials_of(options: argparse.Namespace) -> tuple[str, str] | str | None:
 def _shell_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the shell")
     group.add_argument(
-        "--output", choices=FORMS, default="TABULAR", type=str.upper, help="how results are printed"
-    )
+        "--output", choices=(*FORMS, *BINARY_FORMS), default="TABULAR", type=str.upper,
+        help="how results are printed; ARROW and PARQUET with --execute or --file, into a file or"
+        " pipe",
+    )  # fmt: skip
     group.add_argument(
         "--config-file", metavar="FILE",
         help="a file of name=value: ssl.*, sasl.* and security.protocol are settings of the"

@@ -51,7 +51,9 @@ class RemoteSession:
 
     def __init__(self, wire: Wire, settings: Settings) -> None:
         self.where = wire.url
-        self.database: Database = RemoteDatabase(wire, Session(settings.properties))
+        self.database: Database = RemoteDatabase(
+            wire, Session(settings.properties, settings.variables)
+        )
         self.wire = wire
         self.settings = settings
         self.pipelining = False
