@@ -67,11 +67,13 @@ MAY_SEE: dict[str, set[str]] = {
     | VOCABULARY
     | {"catalog", "plan", "topology", "formats", "log", "runtime", "scheduler", "query"}
     | {"queries", "cluster"},
+    "connectors": VOCABULARY,
     "metrics": VOCABULARY | {"runtime", "queries", "historical", "push"},
     "statements": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "executor", "ddl"}
-    | {"scripts", "query", "queries", "cluster", "historical", "push", "metrics", "processors"},
+    | {"scripts", "query", "queries", "cluster", "historical", "push", "metrics", "processors"}
+    | {"connectors"},
     "dsl": LANGUAGE | VOCABULARY | {"functions", "catalog", "query"},
     "applications": LANGUAGE | VOCABULARY | {"functions", "catalog", "processors"},
 }
@@ -109,7 +111,7 @@ HOMES: dict[str, set[str]] = {
     "hypercorn": {"millstream_server"},
     "uvicorn": {"millstream_server"},
     "rich": {"millstream_cli"},
-    "httpx": {"remote"},
+    "httpx": {"remote", "connectors"},
     "duckdb": {
         "operators",
         "formats",

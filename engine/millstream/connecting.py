@@ -11,6 +11,7 @@ from millstream.functions.user import UserFunction
 from millstream.model.errors import StatementError
 from millstream.model.settings import (
     OF_SHARING,
+    ConnectSettings,
     EngineSettings,
     InstanceSettings,
     canonical_name,
@@ -29,6 +30,7 @@ def connect(
     kafka_settings: Mapping[str, str] | None = None,
     sharing: InstanceSettings | None = None,
     schema_registry: str | Mapping[str, str] | None = None,
+    kafka_connect: str | ConnectSettings | None = None,
     settings: EngineSettings | None = None,
     properties: dict[str, str] | None = None,
     functions: Sequence[UserFunction] = (),
@@ -48,6 +50,7 @@ def connect(
     `schema_registry`: the URL of a schema registry, or the settings of its client, e.g. {"url":
     "https://registry:8081", "basic.auth.user.info": "ann:secret"}. Without, a file has a registry
     of its own, and the formats that need one are refused on Kafka.
+    `kafka_connect`: the URL of a Kafka Connect, or its settings, for CREATE CONNECTOR.
     `properties` are session properties as in SET, e.g. {"auto.offset.reset": "earliest"};
     `functions` are Python functions that statements may call, see `millstream.udf`. With a
     `queries_file`, only its statements define streams, tables and queries.
@@ -57,8 +60,8 @@ def connect(
     """
     where, properties = str(path), properties or {}
     if where.startswith(("http://", "https://")):
-        given = (kafka, kafka_settings, sharing, schema_registry, settings, functions)
-        if any((*given, queries_file)):
+        of_log = (kafka, kafka_settings, sharing, schema_registry, kafka_connect)
+        if any((*of_log, settings, functions, queries_file)):
             raise StatementError("A database on a server has its settings and functions there")
         return _on_server(where, credentials, properties)
     if credentials is not None:
@@ -75,9 +78,7 @@ def connect(
     if sharing and kafka is None:
         raise StatementError("A database in a file is not shared: give kafka with sharing")
     settings = _with_threads(settings or EngineSettings(), session)
-    if schema_registry:
-        client = {"url": schema_registry} if isinstance(schema_registry, str) else schema_registry
-        settings = replace(settings, schema_registry=client)
+    settings = _with_services(settings, schema_registry, kafka_connect)
     engine = open_log_engine(where, kafka, service_id, kafka_settings, sharing, settings, functions)
     try:
         if queries_file is not None:
@@ -89,6 +90,21 @@ def connect(
     database = Database(engine, session)
     atexit.register(database.close)
     return database
+
+
+def _with_services(
+    settings: EngineSettings,
+    registry: str | Mapping[str, str] | None,
+    connect: str | ConnectSettings | None,
+) -> EngineSettings:
+    """The settings with where a schema registry and Kafka Connect are, if that is given."""
+    if registry:
+        client = {"url": registry} if isinstance(registry, str) else registry
+        settings = replace(settings, schema_registry=client)
+    if connect:
+        given = ConnectSettings(connect) if isinstance(connect, str) else connect
+        settings = replace(settings, kafka_connect=given)
+    return settings
 
 
 def _on_server(

@@ -13,6 +13,7 @@ from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement
 from millstream.service.dry_run import DryRun
 from millstream.service.execution import execute_statement, parse_script
+from millstream.statements.connectors import existing_connector
 from millstream.statements.control import set_property
 from millstream.statements.explain import explained_query, explained_statement, plan_of
 from millstream.statements.explained_pull import POSITIONS, pull_stages
@@ -21,6 +22,11 @@ from millstream.topology.show import show_topology
 from millstream_parser import statements as s
 from millstream_server.auth.principal import Principal
 from millstream_server.entities import changed
+from millstream_server.entities.connectors import (
+    connector_description,
+    connector_dropped,
+    connector_info,
+)
 from millstream_server.entities.described import (
     described_source,
     described_sources,
@@ -129,6 +135,10 @@ def _executed(
             return changed.asserted(parsed.text, statement)
         case s.ControlQuery(_, str(query_id)) if pushed:
             return changed.terminated(parsed.text, query_id, True)
+        case s.CreateConnector(_, name):
+            return connector_info(parsed.text, existing_connector(name, server.engine.connect))
+        case s.DropConnector(name):
+            return connector_dropped(parsed.text, name)
         case s.InsertValues() | s.DefineVariable() | s.SetProperty(system=False):
             return None
     return _command(server, parsed, done)
@@ -145,6 +155,8 @@ def _shown(
             return described_function(name, parsed.text, server.engine.functions)
         case s.Describe("STREAMS" | "TABLES" as what, _, extended):
             return described_sources(what, parsed.text, server.view(principal), extended=extended)
+        case s.Describe("CONNECTOR", name):
+            return connector_description(name, parsed.text, server.view(principal))
         case s.Describe("SOURCE", name, extended):
             return described_source(name, parsed.text, server.view(principal), extended=extended)
         case s.Explain() as statement:

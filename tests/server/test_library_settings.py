@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millstream.model.errors import StatementError
-from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.model.settings import ConnectSettings, EngineSettings, InstanceSettings
 from millstream_server.bootstrap.boot import check_boot
 from millstream_server.bootstrap.config import load_config
 from millstream_server.bootstrap.extensions import load_functions
@@ -30,6 +30,10 @@ ENGINE = {
     "schema_registry": (
         *("ksql.schema.registry.url", "http://localhost:1"),
         {"url": "http://localhost:1"},
+    ),
+    "kafka_connect": (
+        *("ksql.connect.url", "http://localhost:1"),
+        ConnectSettings("http://localhost:1"),
     ),
     "push_buffer_bytes": ("millstream.push.buffer.max.bytes", "2MiB", 2 << 20),
     "processing_rows": ("ksql.logging.processing.rows.include", "true", True),

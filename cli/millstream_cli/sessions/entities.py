@@ -107,7 +107,8 @@ _SENTENCES: Mapping[str, Callable[[Entity], str]] = {
     "currentStatus": lambda e: str(e["commandStatus"]["message"]).split("\n")[0],
     "warning_entity": lambda e: str(e["message"]),
     "terminate_query": lambda e: f"Query terminated: {e['queryId']}",
-    "drop_connector": lambda e: f'Dropped connector "{e["connectorName"]}"',
+    "connector_info": lambda e: f"Created connector {e['info']['name']}",
+    "drop_connector": lambda e: f"Dropped connector {e['connectorName']}",
     "assert_topic": lambda e: (
         f"Topic {e['topicName']} {'exists' if e.get('exists', True) else 'does not exist'}."
     ),
@@ -173,6 +174,25 @@ def _properties(entity: Entity) -> ResultTable:
 def _types(entity: Entity) -> ResultTable:
     rows = [(name, type_text(schema)) for name, schema in sorted(entity["types"].items())]
     return ResultTable(["Type Name", "Schema"], rows, entity=entity)
+
+
+def _connector(entity: Entity) -> ResultTable:
+    status = entity["status"]
+    own = status.get("connector") or {}
+    rows: list[Row] = [
+        ("Name", status.get("name")),
+        ("Class", entity.get("connectorClass")),
+        ("Type", status.get("type")),
+        ("State", own.get("state")),
+        ("WorkerId", own.get("worker_id")),
+    ]
+    rows += [("Trace", own["trace"])] if own.get("trace") else []
+    for task in status.get("tasks") or ():
+        text = f"{task.get('state')} {task.get('trace') or ''}".strip()
+        rows.append((f"Task {task.get('id')}", text))
+    rows += [("Topic", topic) for topic in entity.get("topics") or ()]
+    rows += [("Source", source.get("name")) for source in entity.get("sources") or ()]
+    return ResultTable(["Property", "Value"], rows, entity=entity)
 
 
 _SCHEMAS = (("Key schema", "keySchema"), ("Value schema", "valueSchema"))
@@ -276,6 +296,7 @@ _READERS: Mapping[str, Callable[[Entity], Outcome]] = {
     "sourceDescription": _source,
     "queryDescription": _query,
     "describe_function": _function,
+    "connector_description": _connector,
 }
 _ABOUT = frozenset({"@type", "statementText", "warnings"})
 """The fields that every entity has."""

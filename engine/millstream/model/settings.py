@@ -78,6 +78,16 @@ class InstanceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectSettings:
+    """Where Kafka Connect is. `credentials` are a user and a password with a colon between them, or
+    empty; `timeout_ms` is that of each request."""
+
+    url: str
+    credentials: str = field(default="", repr=False)
+    timeout_ms: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """How one engine runs. Sizes in bytes, times in ms."""
 
@@ -115,6 +125,8 @@ class EngineSettings:
     schema_registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of confluent-kafka's client of a schema registry. Without, a database in a file has
     a registry of its own, and one on Kafka has none."""
+    kafka_connect: ConnectSettings | None = None
+    """The Kafka Connect that has the connectors; None: there are none."""
     push_buffer_bytes: int = 256 << 20
     """Rows that a push query's client has not read yet; with more it is dropped."""
     processing_rows: bool = False

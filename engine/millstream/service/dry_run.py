@@ -21,7 +21,7 @@ from millstream.scripts.text import ParsedStatement, locate
 from millstream.service.backing_up import check_local
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
-from millstream.statements import control, inserting
+from millstream.statements import connectors, control, inserting
 from millstream.statements.explain import plan_of
 from millstream.statements.replay import check_replayable
 from millstream.statements.topic_settings import check_alterable
@@ -75,7 +75,9 @@ class DryRun:
                 check_replayable(statement, self._topics, engine.settings)
             case s.Backup():
                 check_local(self._session)
-            case s.CreateConnector() | s.DropConnector() | s.RunScript() | s.Spool():
+            case s.CreateConnector() | s.DropConnector():
+                connectors.configured(engine.connect)
+            case s.RunScript() | s.Spool():
                 execute_statement(engine, parsed, self._session)
             case _ if isinstance(statement, Definition):
                 self._define(parsed)

@@ -13,6 +13,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.cluster.cluster import CLIENT_IDENTITY, Cluster
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.commands import CommandLog
+from millstream.connectors.opening import open_connect
 from millstream.executor.decode_cache import DecodeCache
 from millstream.functions.function import Catalogue, ProcessorFunction
 from millstream.functions.user import UserFunction
@@ -98,6 +99,7 @@ class Engine:
         )
         self.runtime.background = self.driver.workers
         self.schemas = open_registry(settings, log, clock, shared=self.shared)
+        self.connect = open_connect(settings.kafka_connect)
         self.registry = self._registry(functions)
         self.cluster = Cluster(self.registry, incarnation, clock)
         self.command_topic = CommandTopic(
@@ -258,6 +260,8 @@ class Engine:
         self.command_topic.log.close()
         if self.schemas is not None:
             self.schemas.close()
+        if self.connect is not None:
+            self.connect.close()
         self.writer.close()
         self.log.maintain()
         self.log.close()

@@ -51,8 +51,7 @@ from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
 from millstream.service.processing_stream import open_processing_stream
 from millstream.state.store import Store
-from millstream.statements import asserts, control, inserting, inspect, pulling
-from millstream.statements import wordings as statement_wordings
+from millstream.statements import asserts, connectors, control, inserting, inspect, pulling
 from millstream.statements.explain import explain
 from millstream.statements.peeking import peek
 from millstream.statements.replay import replay
@@ -213,6 +212,11 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
             return inserting.insert_values(statement, parsed.script, engine.inserts, session)
         case s.CopyFrom():
             return inserting.copy_from(statement, engine.inserts, session)
+        case s.Show(listing) if listing in connectors.LISTINGS:
+            return connectors.show_connectors(statement, engine.connect)
+        case s.Describe("CONNECTOR", name):
+            sources = engine.catalog.sources.values()
+            return connectors.describe_connector(name, engine.connect, sources)
         case s.Show():
             return inspect.show(statement, engine.push_queries, engine.metrics, session)
         case s.Describe():
@@ -237,8 +241,10 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
             return backup_to(engine.registry, statement, session)
         case s.Spool():
             raise wordings.SPOOL()
-        case s.CreateConnector() | s.DropConnector():
-            raise statement_wordings.CONNECT_MISSING()
+        case s.CreateConnector():
+            return connectors.create_connector(statement, engine.connect)
+        case s.DropConnector():
+            return connectors.drop_connector(statement, engine.connect)
         case s.CreateAs() if has_backfill(statement):
             backfill = backfilling.run_backfill(statement, parsed, engine.historical, session)
             return _change_catalog(engine, parsed, session, backfill)

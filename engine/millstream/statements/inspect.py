@@ -81,7 +81,7 @@ def show(statement: Show, push_queries: PushQueries, metrics: Metrics, session: 
             | Listing.SINK_CONNECTORS
             | Listing.CONNECTOR_PLUGINS
         ):
-            raise wordings.CONNECT_MISSING()
+            raise TypeError("connectors are listed by statements.connectors")
     assert_never(statement.listing)
 
 

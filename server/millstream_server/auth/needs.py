@@ -148,6 +148,8 @@ def _needs(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
                 yield Need(Kind.QUERY, query_id, Operation.DESCRIBE)
         case s.Describe("SOURCE", name):
             yield from _source(name, Operation.DESCRIBE, around)
+        case s.Describe("CONNECTOR", name):
+            yield Need(Kind.CONNECTOR, name, Operation.DESCRIBE)
         case s.Show() | s.Describe() | s.DefineVariable():
             # Lists show only visible objects; variables belong to the session.
             pass

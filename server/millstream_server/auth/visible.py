@@ -32,6 +32,10 @@ class VisibleCatalog:
         """Whether a subject of the schema registry is visible."""
         return self._may(Kind.SUBJECT, name, Operation.DESCRIBE)
 
+    def connector(self, name: str) -> bool:
+        """Whether a connector is visible."""
+        return self._may(Kind.CONNECTOR, name, Operation.DESCRIBE)
+
     def query(self, query_id: str) -> bool:
         """Whether a query is visible; see `record`."""
         found = self.catalog.queries.get(query_id)

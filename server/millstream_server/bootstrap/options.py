@@ -43,6 +43,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("ksql.queries.file", _T, "", "A script that is all the server runs."),
     Option("ksql.extension.dir", _T, "", "Folder of Python modules with functions; empty: none."),
     Option("ksql.udfs.enabled", _F, "true", "Whether these functions are loaded."),
+    Option("ksql.connect.url", _T, "", "Kafka Connect, for connectors; empty: none."),
+    Option("ksql.connect.request.timeout.ms", _C, "5000", "Of a request to it.", 600_000),
+    Option("ksql.connect.basic.auth.credentials.source", _T, "NONE", "NONE or FILE."),
+    Option("ksql.connect.basic.auth.credentials.file", _T, "", "Lines username=… and password=…."),
     # --- how queries run
     Option("millstream.duckdb.threads", _C, "1", "DuckDB's threads for batch work.", 1_024),
     Option("millstream.functions.threads", _C, "2", "Threads for functions in Python.", 1_024),

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import millstream
 from millstream.functions.user import UserFunction
+from millstream.model.errors import StatementError
 from millstream.model.listener import InternalListener
-from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.model.settings import ConnectSettings, EngineSettings, InstanceSettings
 from millstream.service.database import Database
 from millstream_server.auth.audit import Audit, Event
 from millstream_server.bootstrap.addresses import EVERYWHERE
@@ -71,6 +72,7 @@ def open_database(config: ServerConfig) -> Database:
         service_id=config.text("ksql.service.id").rstrip("_") or "default",
         kafka_settings=_revealed(config.kafka) if kafka else None,
         schema_registry=_registry(config),
+        kafka_connect=connect_settings(config),
         sharing=instance_settings(config) if kafka else None,
         settings=EngineSettings(
             threads=config.count("millstream.duckdb.threads"),
@@ -123,6 +125,28 @@ def _registry(config: ServerConfig) -> dict[str, str] | None:
         user = f"{sasl.get('sasl.username', '')}:{sasl.get('sasl.password', '')}"
         found |= {"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": user}
     return found or None
+
+
+def connect_settings(config: ServerConfig) -> ConnectSettings | None:
+    """Where Kafka Connect is; None if there is none. Raises StatementError if the file with its
+    user cannot be read."""
+    url, credentials = config.text("ksql.connect.url"), ""
+    if not url:
+        return None
+    if config.text("ksql.connect.basic.auth.credentials.source").upper() == "FILE":
+        path = config.text("ksql.connect.basic.auth.credentials.file")
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise StatementError(
+                f"The user of Kafka Connect cannot be read from '{path}'",
+                detail=str(error),
+                hint="ksql.connect.basic.auth.credentials.file names a file with the lines"
+                " username=… and password=…",
+            ) from error
+        pairs = {name.strip(): value for name, _, value in (x.partition("=") for x in lines)}
+        credentials = f"{pairs.get('username', '')}:{pairs.get('password', '')}"
+    return ConnectSettings(url, credentials, config.count("ksql.connect.request.timeout.ms"))
 
 
 def instance_settings(config: ServerConfig) -> InstanceSettings:

@@ -11,6 +11,7 @@ from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
 from millstream.query.session import Session
 from millstream_parser.statements import Listing, Show
+from millstream_server.entities.connectors import connector_list, connector_plugins
 from millstream_server.entities.described import query_description, source_description
 from millstream_server.entities.functions import function_names
 from millstream_server.entities.shapes import schema_object
@@ -66,9 +67,9 @@ def _listed(statement: Show, view: View, session: Session) -> Entity:
                 "variables": [{"name": name, "value": value} for name, value in found],
             }
         case Listing.CONNECTOR_PLUGINS:
-            return {"@type": "connector_plugins_list", "connectorsPlugins": []}
+            return connector_plugins(view)
         case Listing.CONNECTORS | Listing.SOURCE_CONNECTORS | Listing.SINK_CONNECTORS:
-            return {"@type": "connector_list", "connectors": []}
+            return connector_list(statement.listing, view)
     assert_never(statement.listing)
 
 

@@ -1,0 +1,58 @@
+"""What is known of connectors, and of the plugins of which they can be made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millstream.model.errors import StatementError
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    """A part of a connector: its state, such as RUNNING or FAILED, the worker that has it, and the
+    error that ended it."""
+
+    number: int
+    state: str
+    worker: str
+    trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """`kind`: source, sink or unknown. `topics`: those it has written or read so far."""
+
+    name: str
+    kind: str
+    class_name: str
+    state: str
+    worker: str
+    trace: str = ""
+    tasks: tuple[RunningTask, ...] = ()
+    topics: tuple[str, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def summary(self) -> str:
+        """The state, with how many of the tasks run, as in `RUNNING (2/3 tasks RUNNING)`."""
+        running = Counter(task.state for task in self.tasks)["RUNNING"]
+        return f"{self.state} ({running}/{len(self.tasks)} tasks RUNNING)"
+
+
+def missing_connector(name: str) -> StatementError:
+    """The error about a name that no connector has."""
+    return StatementError(
+        f"Connector '{name}' does not exist.",
+        hint="SHOW CONNECTORS; lists the connectors there are.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A class of which connectors can be made."""
+
+    class_name: str
+    kind: str
+    version: str
