@@ -56,6 +56,8 @@ class KafkaConnect:
             "PUT",
             f"/connector-plugins/{_path(class_name.rpartition('.')[2])}/config/validate",
             {**config, "name": name},
+            # A class that no worker has is an error of the server there.
+            failed=f"Kafka Connect does not accept the configuration of connector '{name}'.",
         )
         with self._understood():
             wrong = [
@@ -116,9 +118,10 @@ class KafkaConnect:
         *,
         missing: Any = ...,
         refused: Any = ...,
+        failed: str = "",
     ) -> Any:
         """The answer as JSON. `missing`: what is returned for 404 instead of an error; `refused`:
-        for 403."""
+        for 403; `failed`: the message of the StatementError that 500 is then."""
         try:
             answer = self._client.request(method, path, json=body)
             found = answer.json() if answer.content else {}
@@ -134,6 +137,8 @@ class KafkaConnect:
             return refused
         words = found.get("message") if isinstance(found, dict) else None
         said = str(words or f"HTTP status {answer.status_code}")
+        if failed and words and answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
+            raise StatementError(failed, detail=said)
         if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             raise UnavailableError(
                 f"Kafka Connect at {self._url} failed",

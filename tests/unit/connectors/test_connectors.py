@@ -98,7 +98,7 @@ def test_names_in_use_and_names_of_nothing(worker: Worker, db: millstream.Databa
 def test_what_is_wrong_with_a_configuration_is_told(
     worker: Worker, db: millstream.Database, properties: str, says: str
 ) -> None:
-    with pytest.raises(millstream.MillstreamError) as refused:
+    with pytest.raises(StatementError) as refused:
         db.execute(f"CREATE SOURCE CONNECTOR c WITH ({properties});")
     assert says in refused.value.message + refused.value.detail
     assert worker.connectors == {}
