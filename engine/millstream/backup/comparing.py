@@ -90,14 +90,14 @@ def _wrong(connection: duckdb.DuckDBPyConnection, task: _Task, table: StateTable
     )
     added = _count(connection, f"{found} EXCEPT ALL {rebuilt}")
     if added:
-        yield f"{added} of its rows are not those of its changelog"
+        yield f"rows that its changelog does not have: {added}"
     lost = f"({rebuilt} EXCEPT ALL {found}) t"
     missing = _count(connection, f"FROM {lost}")
     if missing and table.expiry is not None:
         expired = expired_text(table.expiry, "CROSS JOIN")
         missing -= _count(connection, f"SELECT 1 FROM {lost} {expired}")
     if missing:
-        yield f"{missing} rows of its changelog are not in it"
+        yield f"rows of its changelog that are missing: {missing}"
 
 
 def _count(connection: duckdb.DuckDBPyConnection, query: str) -> int:
