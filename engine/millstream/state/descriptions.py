@@ -4,8 +4,8 @@ of them are its key, nor when its rows expire. `millstream check` compares the t
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -23,38 +23,49 @@ def descriptions_table(database: str) -> str:
     return f"{quoted(database)}.main.{DESCRIPTIONS}"
 
 
-def create_descriptions(connection: duckdb.DuckDBPyConnection, database: str) -> None:
-    """Create the table when it is absent."""
-    connection.execute(
-        f"CREATE TABLE IF NOT EXISTS {descriptions_table(database)} (query VARCHAR,"
-        " subtopology INTEGER, described VARCHAR, PRIMARY KEY (query, subtopology))"
-    )
+class Descriptions:
+    """Those of one database, which only this process writes: read once, and kept."""
 
-
-def describe(
-    connection: duckdb.DuckDBPyConnection,
-    database: str,
-    query_id: str,
-    subtopology: int,
-    tables: Sequence[StateTable],
-) -> None:
-    """Describe the tables of a sub-topology, unless they are described like this already. Outside
-    of a transaction."""
-    table = descriptions_table(database)
-    found = connection.execute(
-        f"SELECT described FROM {table} WHERE query = ? AND subtopology = ?",
-        [query_id, subtopology],
-    ).fetchall()
-    before = json.loads(found[0][0]) if found else {}
-    now = {table.name: _of(table, before.get(table.name)) for table in tables}
-    if now == before:
-        return
-    # Another session of the same sub-topology may be writing the same.
-    with suppress(duckdb.TransactionException, duckdb.ConstraintException):
+    def __init__(self, connection: duckdb.DuckDBPyConnection, database: str) -> None:
+        """Creates the table when it is absent."""
+        self._table = descriptions_table(database)
+        self._writing = threading.Lock()
         connection.execute(
-            f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)",
-            [query_id, subtopology, json.dumps(now)],
+            f"CREATE TABLE IF NOT EXISTS {self._table}"
+            " (query VARCHAR, subtopology INTEGER, described VARCHAR)"
         )
+        rows = connection.execute(f"FROM {self._table}").fetchall()
+        self._known = {(query_id, sub): json.loads(text) for query_id, sub, text in rows}
+
+    def write(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        query_id: str,
+        subtopology: int,
+        tables: Sequence[StateTable],
+    ) -> None:
+        """Describe the tables of a sub-topology, unless they are described like this already. The
+        connection has no transaction."""
+        whose = query_id, subtopology
+        with self._writing:
+            before = self._known.get(whose, {})
+            now = {table.name: _of(table, before.get(table.name)) for table in tables}
+            if now == before:
+                return
+            values = [query_id, subtopology, json.dumps(now)]
+            if before:
+                text = f"UPDATE {self._table} SET described = $3 WHERE query = $1"
+                connection.execute(f"{text} AND subtopology = $2", values)
+            else:
+                connection.execute(f"INSERT INTO {self._table} VALUES ($1, $2, $3)", values)
+            self._known[whose] = now
+
+    def drop(self, connection: duckdb.DuckDBPyConnection, query_id: str) -> None:
+        """Forget the tables of a query."""
+        with self._writing:
+            connection.execute(f"DELETE FROM {self._table} WHERE query = ?", [query_id])
+            for whose in [whose for whose in self._known if whose[0] == query_id]:
+                del self._known[whose]
 
 
 def _of(table: StateTable, before: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from millstream.model.errors import (
 )
 from millstream.model.retry import retry_until
 from millstream.operators.program import StateTable
-from millstream.state.descriptions import create_descriptions, describe, descriptions_table
+from millstream.state.descriptions import Descriptions
 from millstream.state.files import SUFFIX
 from millstream.state.positions import (
     Position,
@@ -79,7 +79,7 @@ class Store:
         statements again at each run from then on, so sessions prepare theirs anew."""
         root.execute(KEEP_FAILURES)
         create_positions(root, database)
-        create_descriptions(root, database)
+        self.descriptions = Descriptions(root, database)
         ((path,),) = root.execute(
             "SELECT path FROM duckdb_databases() WHERE database_name = ?", [database]
         ).fetchall()
@@ -197,8 +197,10 @@ class Store:
             ).fetchall()
             for (schema,) in found:
                 cursor.execute(f"DROP SCHEMA {quoted(self.database)}.{quoted(schema)} CASCADE")
-            for table in (positions_table(self.database), descriptions_table(self.database)):
-                cursor.execute(f"DELETE FROM {table} WHERE query = ?", [query_id])
+            cursor.execute(
+                f"DELETE FROM {positions_table(self.database)} WHERE query = ?", [query_id]
+            )
+            self.descriptions.drop(cursor, query_id)
         finally:
             cursor.close()
             self.altered()
@@ -255,7 +257,7 @@ class Session:
                 sought = sought_text(schema, table)
                 if sought is not None:
                     self.connection.execute(sought)
-            describe(self.connection, store.database, query_id, subtopology, tables)
+            store.descriptions.write(self.connection, query_id, subtopology, tables)
             self.connection.execute(f"USE {schema}")
             store.altered()
         self._store, self._version = store, store.version
