@@ -23,9 +23,9 @@ from tests.crash.crash import campaign
         ("backfill", 2),
         ("replace", 2),
         ("pipeline", 2),
-        pytest.param("log", 100, marks=pytest.mark.slow),
-        pytest.param("engine", 100, marks=pytest.mark.slow),
-        pytest.param("backfill", 100, marks=pytest.mark.slow),
+        pytest.param("log", 40, marks=pytest.mark.slow),
+        pytest.param("engine", 40, marks=pytest.mark.slow),
+        pytest.param("backfill", 40, marks=pytest.mark.slow),
     ],
 )
 def test_killing(tmp_path: Path, kind: str, kills: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import functools
 import json
 from typing import Any
 
@@ -189,6 +190,18 @@ def shown(found: Read) -> str:
     return repr((columns, sorted(found.bad.items())))
 
 
+@functools.cache
+def registry() -> EmbeddedRegistry:
+    """One for all examples: a log takes longer to open than an example to run."""
+    return EmbeddedRegistry(EmbeddedLog.open(":memory:"), "schemas", lambda: 0)
+
+
+def registered(schemas: EmbeddedRegistry, schema: Any) -> int:
+    """The id of a schema, under a subject of its own."""
+    text = json.dumps(schema)
+    return schemas.register(f"s-{text}", SchemaText("AVRO", text)).id
+
+
 needs_library = pytest.mark.skipif(compiled_formats() is None, reason="it was not built")
 
 
@@ -202,8 +215,8 @@ def test_it_reads_what_is_read_one_by_one(
     kind = sql_type_of(parse_avro(json.dumps(schema)))
     if not isinstance(kind, Struct):
         return
-    schemas = EmbeddedRegistry(EmbeddedLog.open(":memory:"), "schemas", lambda: 0)
-    own = schemas.register("s", SchemaText("AVRO", json.dumps(schema))).id
+    schemas = registry()
+    own = registered(schemas, schema)
     data_of = st.composite(lambda draw: varied(draw, kind))()
     chosen = data.draw(data_of)
     assert isinstance(chosen, Struct)
@@ -226,8 +239,8 @@ def test_it_writes_what_is_written_one_by_one(
     kind = sql_type_of(parse_avro(json.dumps(schema)))
     if not isinstance(kind, Struct):
         return
-    schemas = EmbeddedRegistry(EmbeddedLog.open(":memory:"), "schemas", lambda: 0)
-    own = schemas.register("s", SchemaText("AVRO", json.dumps(schema))).id
+    schemas = registry()
+    own = registered(schemas, schema)
     fields = data.draw(st.permutations(kind.fields))
     columns = [(field.name.upper(), field.type) for field in fields]
     payload = pa.array([None if c is None else prefix_of(own) + c for c in contents], pa.binary())
