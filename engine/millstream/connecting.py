@@ -95,15 +95,16 @@ def connect(
 def _with_services(
     settings: EngineSettings,
     registry: str | Mapping[str, str] | None,
-    connect: str | ConnectSettings | None,
+    kafka_connect: str | ConnectSettings | None,
 ) -> EngineSettings:
     """The settings with where a schema registry and Kafka Connect are, if that is given."""
     if registry:
         client = {"url": registry} if isinstance(registry, str) else registry
         settings = replace(settings, schema_registry=client)
-    if connect:
-        given = ConnectSettings(connect) if isinstance(connect, str) else connect
-        settings = replace(settings, kafka_connect=given)
+    if kafka_connect:
+        if isinstance(kafka_connect, str):
+            kafka_connect = ConnectSettings(kafka_connect)
+        settings = replace(settings, kafka_connect=kafka_connect)
     return settings
 
 

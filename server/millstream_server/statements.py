@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from millstream.connectors.connector import connector_exists
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
 from millstream.query.results import Done
@@ -13,7 +14,7 @@ from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement
 from millstream.service.dry_run import DryRun
 from millstream.service.execution import execute_statement, parse_script
-from millstream.statements.connectors import existing_connector
+from millstream.statements.connectors import create_connector
 from millstream.statements.control import set_property
 from millstream.statements.explain import explained_query, explained_statement, plan_of
 from millstream.statements.explained_pull import POSITIONS, pull_stages
@@ -124,6 +125,8 @@ def _executed(
     if shown is not None:
         return shown
     statement, known = parsed.statement, server.engine.catalog.queries
+    if isinstance(statement, s.CreateConnector):
+        return _created_connector(server, parsed, statement)
     pushed = isinstance(statement, s.ControlQuery) and statement.query_id not in (None, *known)
     done = execute_statement(server.engine, parsed, session)
     if not isinstance(done, Done):
@@ -135,13 +138,20 @@ def _executed(
             return changed.asserted(parsed.text, statement)
         case s.ControlQuery(_, str(query_id)) if pushed:
             return changed.terminated(parsed.text, query_id, True)
-        case s.CreateConnector(_, name):
-            return connector_info(parsed.text, existing_connector(name, server.engine.connect))
         case s.DropConnector(name):
             return connector_dropped(parsed.text, name)
         case s.InsertValues() | s.DefineVariable() | s.SetProperty(system=False):
             return None
     return _command(server, parsed, done)
+
+
+def _created_connector(
+    server: Server, parsed: ParsedStatement, statement: s.CreateConnector
+) -> Entity:
+    made = create_connector(statement, server.engine.connect)
+    if made is None:
+        return changed.warning(parsed.text, connector_exists(statement.name).message)
+    return connector_info(parsed.text, made)
 
 
 def _shown(

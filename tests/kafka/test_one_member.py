@@ -116,8 +116,8 @@ def test_a_query_more_is_no_thread_more(service: Service, protocol: Protocol) ->
     more = {group: log.join(group, 1) for group in tasks}
     service.groups |= tasks.keys()
     until(lambda: claims(*more.values()) == [ONE] * 10)
-    # The client may have connected to its coordinator meanwhile, by a thread; a query has none.
-    assert threads() <= before + 2
+    # A thread of the client may be about to end.
+    until(lambda: threads() <= before)
 
 
 @PROTOCOLS

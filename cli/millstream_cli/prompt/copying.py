@@ -18,6 +18,7 @@ import pyarrow.parquet
 from millstream.model.errors import StatementError
 from millstream.query.results import History, Rows
 from millstream.service.database import Database
+from millstream_cli.prompt.binary import BINARY_FORMS
 from millstream_cli.prompt.command import choice
 from millstream_cli.screen.cells import cell, to_json
 from millstream_cli.sessions.objects import with_objects
@@ -32,7 +33,6 @@ _SUFFIXES = {
     ".parquet": "PARQUET",
     ".arrow": "ARROW",
 }
-_BINARY = ("PARQUET", "ARROW")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
 _PLACE = r"(?:'(?P<file>(?:[^']|'')*)'|(?P<bare>\S+?))(?:\s+(?P<format>\w+))?\s*;?\s*$"
 _TO = re.compile(rf"\s*(?:\\copy|copy)\s*\((?P<query>.*)\)\s*to\s+{_PLACE}", re.DOTALL | re.I)
@@ -82,7 +82,7 @@ def run_copy(copy: Copy, session: Session) -> str:
 
 
 def _written(copy: Copy, database: Database) -> str:
-    if copy.place is None and copy.format in _BINARY:
+    if copy.place is None and copy.format in BINARY_FORMS:
         raise StatementError(f"{copy.format} is not for a screen.", hint="Name a file.")
     result = database.execute(f"{copy.what.rstrip().rstrip(';')};")
     if not isinstance(result, Rows | History):

@@ -41,11 +41,13 @@ def check_database(path: str, settings: EngineSettings | None = None) -> Checked
     prefix = (settings or EngineSettings()).internal_prefix
     damages: Sequence[Damage] = ()
     if Path(state).exists():
-        damages = _state_damages(state, path, examined, prefix)
+        damages = _state_damages(state, examined, prefix)
+        if not damages and not examined.damages:
+            damages = tuple(differences(state, path, prefix))
     return Checked(examined.records, examined.topics, examined.damages, tuple(damages))
 
 
-def _state_damages(path: str, log: str, examined: Examined, prefix: str) -> list[Damage]:
+def _state_damages(path: str, examined: Examined, prefix: str) -> list[Damage]:
     try:
         with reading(path) as connection:
             found = [Damage(f"state, {where}", what) for where, what in examine_state(connection)]
@@ -54,10 +56,7 @@ def _state_damages(path: str, log: str, examined: Examined, prefix: str) -> list
             ahead = ahead_of_changelogs(
                 connection, prefix, lambda topic, part: examined.ends.get((topic, part))
             )
-            found = [Damage(where, what) for where, what in ahead]
-        if found or examined.damages:
-            return found
-        return list(differences(path, log, prefix))
+            return [Damage(where, what) for where, what in ahead]
     except MillstreamError as error:
         if error.code == "E-LOG-LOCKED":
             raise

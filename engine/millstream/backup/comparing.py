@@ -4,16 +4,19 @@ a place of its own up to the position that the state has, as it would be if the 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from millstream.executor.changelog import apply
 from millstream.log.examination import Damage, reading_values
 from millstream.model.batch import PART
 from millstream.model.duckdb_settings import SECURE
+from millstream.model.errors import CorruptionError, UnavailableError
 from millstream.operators.program import StateTable
 from millstream.state.descriptions import described
 from millstream.state.positions import stored_positions
@@ -38,45 +41,67 @@ def differences(state: str, log: str, prefix: str) -> Iterator[Damage]:
     """Where the state in a file differs from its changelogs in the file of a log. Both can be read,
     and no process has them open. State that an earlier version wrote is not described, so it is not
     compared; neither is that of a partition which is rebuilt anyway when it is opened. `prefix`:
-    that of internal topics."""
-    with (
-        tempfile.TemporaryDirectory(prefix="millstream-check-") as folder,
-        reading_values(log) as values,
-        duckdb.connect(":memory:", config={**SECURE, "threads": 1}) as root,
-    ):
-        for path, name, mode in (
-            (state, _FOUND, "(READ_ONLY)"),
-            (str(Path(folder, "rebuilt.db")), _REBUILT, ""),
+    that of internal topics. Raises UnavailableError (E-DISK-IO) if there is no space for temporary
+    files, or they cannot be written."""
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="millstream-check-") as folder,
+            reading_values(log) as values,
+            _attached(state, folder) as root,
         ):
+            tables = described(root, _FOUND)
+            store = Store(root, _REBUILT)
+            for row in stored_positions(root, _FOUND):
+                task = _Task(*row)
+                own = tables.get((task.query_id, task.subtopology), ())
+                topic = f"{prefix}{task.query_id}-{task.subtopology}-changelog"
+                start = values.start(topic, task.part)
+                if own and start is not None and start <= task.position:
+                    records = values.read(topic, task.part, task.position)
+                    yield from _compared(store, task, own, records)
+    except (duckdb.Error, OSError) as error:
+        # All that is compared has been read before, so it is not the state that failed.
+        raise UnavailableError(
+            "The state could not be compared with its changelogs",
+            detail=str(error),
+            hint="Free space for temporary files, or name another folder for them in TMPDIR.",
+            code="E-DISK-IO",
+        ) from error
+
+
+@contextmanager
+def _attached(state: str, folder: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with the state, which it cannot change, and an empty database beside it."""
+    config = {**SECURE, "threads": 1, "temp_directory": folder}
+    with duckdb.connect(":memory:", config=config) as root:
+        rebuilt = str(Path(folder, "rebuilt.db"))
+        for path, name, mode in ((state, _FOUND, "(READ_ONLY)"), (rebuilt, _REBUILT, "")):
             literal = path.replace("'", "''")
             root.execute(f"ATTACH '{literal}' AS {name} {mode}")
-        store = Store(root, _REBUILT)
-        tables = described(root, _FOUND)
-        for row in stored_positions(root, _FOUND):
-            task = _Task(*row)
-            own = tables.get((task.query_id, task.subtopology), ())
-            topic = f"{prefix}{task.query_id}-{task.subtopology}-changelog"
-            start = values.start(topic, task.part)
-            if own and start is not None and start <= task.position:
-                session = store.session(task.query_id, task.subtopology, own)
-                try:
-                    for records in values.read(topic, task.part, task.position):
-                        apply(session, task.part, records)
-                    session.commit({task.part: task.position})
-                    yield from _compared(session.connection, task, own)
-                    session.clear(task.part)
-                    session.commit({task.part: 0})
-                finally:
-                    session.close()
+        yield root
 
 
 def _compared(
-    connection: duckdb.DuckDBPyConnection, task: _Task, tables: tuple[StateTable, ...]
+    store: Store, task: _Task, tables: tuple[StateTable, ...], records: Iterable[pa.Table]
 ) -> Iterator[Damage]:
-    for table in tables:
-        what = ", ".join(_wrong(connection, task, table))
-        if what:
-            yield Damage(f"{task}, table {table.name}", what)
+    session = store.session(task.query_id, task.subtopology, tables)
+    try:
+        try:
+            for batch in records:
+                apply(session, task.part, batch)
+                session.commit({task.part: task.position})
+        except CorruptionError as error:
+            yield Damage(str(task), f"a record of its changelog cannot be read: {error.message}")
+            return
+        for table in tables:
+            what = ", ".join(_wrong(session.connection, task, table))
+            if what:
+                yield Damage(f"{task}, table {table.name}", what)
+        # One partition after another takes the same space.
+        session.clear(task.part)
+        session.commit({task.part: 0})
+    finally:
+        session.close()
 
 
 def _wrong(connection: duckdb.DuckDBPyConnection, task: _Task, table: StateTable) -> Iterator[str]:

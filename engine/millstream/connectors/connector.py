@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from millstream.model.errors import StatementError
+from millstream.model.errors import ConflictError, StatementError
 
 
 @dataclass(frozen=True, slots=True)
-class RunningTask:
+class ConnectorTask:
     """A part of a connector: its state, such as RUNNING or FAILED, the worker that has it, and the
     error that ended it."""
 
@@ -30,7 +30,7 @@ class Connector:
     state: str
     worker: str
     trace: str = ""
-    tasks: tuple[RunningTask, ...] = ()
+    tasks: tuple[ConnectorTask, ...] = ()
     topics: tuple[str, ...] = ()
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -39,6 +39,15 @@ class Connector:
         """The state, with how many of the tasks run, as in `RUNNING (2/3 tasks RUNNING)`."""
         running = Counter(task.state for task in self.tasks)["RUNNING"]
         return f"{self.state} ({running}/{len(self.tasks)} tasks RUNNING)"
+
+
+def connector_exists(name: str) -> ConflictError:
+    """The error about a name that a connector has already."""
+    return ConflictError(
+        f"Connector '{name}' exists already.",
+        hint=f'DROP CONNECTOR "{name}"; first, or CREATE … IF NOT EXISTS.',
+        code="E-CONNECTOR-EXISTS",
+    )
 
 
 def missing_connector(name: str) -> StatementError:
@@ -50,7 +59,7 @@ def missing_connector(name: str) -> StatementError:
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class ConnectorPlugin:
     """A class of which connectors can be made."""
 
     class_name: str

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from millstream.connectors.connector import Connector, Plugin, RunningTask
+from millstream.connectors.connector import Connector, ConnectorPlugin, ConnectorTask
 from millstream.model.errors import ConflictError, StatementError, UnavailableError
 from millstream.model.settings import ConnectSettings
 
@@ -40,26 +40,26 @@ class KafkaConnect:
             trust_env=False,
         )
 
-    def create(self, name: str, config: Mapping[str, str]) -> Connector:
-        """Start a connector. Raises ConflictError (E-CONNECTOR-EXISTS) if there is one of this
-        name, StatementError if its configuration is not valid."""
+    def create(self, name: str, config: Mapping[str, str]) -> Connector | None:
+        """Start a connector; None if there is one of this name. Raises StatementError if its
+        configuration is not valid."""
         class_name = config.get("connector.class", "")
         if not class_name:
             raise StatementError(
                 f"Connector '{name}' needs a 'connector.class'.",
-                hint="SHOW CONNECTOR PLUGINS; tells the classes there are.",
+                hint="SHOW CONNECTOR PLUGINS; lists the classes there are.",
             )
-        known = self._request("GET", f"/connectors/{_path(name)}", missing=None)
-        if known is not None:
-            raise _exists(name)
+        if self._request("GET", f"/connectors/{_path(name)}", missing=None) is not None:
+            return None
+        invalid = f"Kafka Connect does not accept the configuration of connector '{name}'."
         checked = self._request(
             "PUT",
             f"/connector-plugins/{_path(class_name.rpartition('.')[2])}/config/validate",
             {**config, "name": name},
-            # A class that no worker has is an error of the server there.
-            failed=f"Kafka Connect does not accept the configuration of connector '{name}'.",
+            # Kafka Connect answers 500 for a class that no worker has.
+            failed=invalid,
         )
-        with self._understood():
+        with self._reading_answer():
             wrong = [
                 f"{value['name']}: {error}"
                 for value in (item.get("value") or {} for item in checked.get("configs") or ())
@@ -67,12 +67,12 @@ class KafkaConnect:
             ]
         if wrong:
             raise StatementError(
-                f"Kafka Connect does not accept the configuration of connector '{name}'.",
+                invalid,
                 detail="\n".join(wrong[:_MOST_ERRORS]),
-                hint="Correct these settings; SHOW CONNECTOR PLUGINS; tells the classes.",
+                hint="Correct these settings; SHOW CONNECTOR PLUGINS; lists the classes.",
             )
         made = self._request("POST", "/connectors", {"name": name, "config": dict(config)})
-        with self._understood():
+        with self._reading_answer():
             return _read(name, {"info": made})
 
     def drop(self, name: str) -> bool:
@@ -82,7 +82,7 @@ class KafkaConnect:
     def connectors(self) -> tuple[Connector, ...]:
         """All connectors, in the order of their names, without their topics."""
         found = self._request("GET", "/connectors?expand=info&expand=status")
-        with self._understood():
+        with self._reading_answer():
             return tuple(_read(name, found[name]) for name in sorted(found))
 
     def connector(self, name: str) -> Connector | None:
@@ -93,16 +93,18 @@ class KafkaConnect:
         status = self._request("GET", f"/connectors/{_path(name)}/status", missing={})
         # Workers may be told not to follow topics; they answer 403 then, older ones 404.
         topics = self._request("GET", f"/connectors/{_path(name)}/topics", missing={}, refused={})
-        with self._understood():
+        with self._reading_answer():
             listed = (topics.get(name) or {}).get("topics") or ()
             return _read(name, {"info": info, "status": status}, sorted(listed))
 
-    def plugins(self) -> tuple[Plugin, ...]:
+    def plugins(self) -> tuple[ConnectorPlugin, ...]:
         """The classes that the workers have."""
         found = self._request("GET", "/connector-plugins")
-        with self._understood():
+        with self._reading_answer():
             return tuple(
-                Plugin(str(item.get("class")), str(item.get("type")), str(item.get("version")))
+                ConnectorPlugin(
+                    str(item.get("class")), str(item.get("type")), str(item.get("version"))
+                )
                 for item in found
             )
 
@@ -146,13 +148,13 @@ class KafkaConnect:
                 code="E-CONNECT-UNAVAILABLE",
             )
         if answer.status_code == _CONFLICT:
-            # Also while the workers share out their connectors anew.
+            # Kafka Connect answers this during a rebalance of its workers, too.
             raise ConflictError("Kafka Connect cannot do that now", detail=said)
         raise StatementError("Kafka Connect refuses it", detail=said)
 
     @contextmanager
-    def _understood(self) -> Iterator[None]:
-        """What reads an answer: of another shape, it is none of Kafka Connect's."""
+    def _reading_answer(self) -> Iterator[None]:
+        """Raises UnavailableError if the answer has not the shape that is read in the block."""
         try:
             yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -175,14 +177,6 @@ def _usable(url: str) -> bool:
     return found.scheme in ("http", "https") and bool(re.fullmatch(r"[^\s@]+", found.netloc))
 
 
-def _exists(name: str) -> ConflictError:
-    return ConflictError(
-        f"Connector '{name}' exists already.",
-        hint=f'DROP CONNECTOR "{name}"; first, or CREATE … IF NOT EXISTS.',
-        code="E-CONNECTOR-EXISTS",
-    )
-
-
 def _path(name: str) -> str:
     return quote(name, safe="")
 
@@ -202,7 +196,7 @@ def _read(name: str, found: Mapping[str, Any], topics: Any = ()) -> Connector:
         worker=str(own.get("worker_id") or ""),
         trace=str(own.get("trace") or ""),
         tasks=tuple(
-            RunningTask(
+            ConnectorTask(
                 int(task.get("id") or 0),
                 str(task.get("state") or "UNASSIGNED"),
                 str(task.get("worker_id") or ""),

@@ -242,7 +242,7 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
         case s.Spool():
             raise wordings.SPOOL()
         case s.CreateConnector():
-            return connectors.create_connector(statement, engine.connect)
+            return connectors.creation(statement, engine.connect)
         case s.DropConnector():
             return connectors.drop_connector(statement, engine.connect)
         case s.CreateAs() if has_backfill(statement):

@@ -1,4 +1,4 @@
-"""CREATE, DROP, SHOW and DESCRIBE of connectors: Kafka Connect does what they say."""
+"""Executes CREATE, DROP, SHOW and DESCRIBE of connectors, by requests to Kafka Connect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from millstream.catalog.source import Source
-from millstream.connectors.connector import Connector, missing_connector
+from millstream.connectors.connector import Connector, connector_exists, missing_connector
 from millstream.query.results import Done, Rows
 from millstream.statements import wordings
 from millstream.statements.inspect import rows
@@ -32,14 +32,21 @@ def configured(connect: KafkaConnect | None) -> KafkaConnect:
     return connect
 
 
-def create_connector(statement: CreateConnector, connect: KafkaConnect | None) -> Done:
-    """Execute CREATE CONNECTOR. Raises ConflictError (E-CONNECTOR-EXISTS) for a name in use."""
-    client, name = configured(connect), statement.name
+def create_connector(statement: CreateConnector, connect: KafkaConnect | None) -> Connector | None:
+    """Execute CREATE CONNECTOR; None if there was one, with IF NOT EXISTS. Without, raises
+    ConflictError (E-CONNECTOR-EXISTS) for a name in use."""
     config = {key: _text(value) for key, value in statement.properties}
-    if statement.if_not_exists and client.connector(name) is not None:
-        return Done(f"Connector '{name}' exists already.", changed=False)
-    client.create(name, config)
-    return Done(f"Created connector {name}")
+    made = configured(connect).create(statement.name, config)
+    if made is None and not statement.if_not_exists:
+        raise connector_exists(statement.name)
+    return made
+
+
+def creation(statement: CreateConnector, connect: KafkaConnect | None) -> Done:
+    """The same, as the result of a statement."""
+    if create_connector(statement, connect) is None:
+        return Done(connector_exists(statement.name).message, changed=False)
+    return Done(f"Created connector {statement.name}")
 
 
 def drop_connector(statement: DropConnector, connect: KafkaConnect | None) -> Done:

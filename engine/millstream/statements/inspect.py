@@ -81,7 +81,7 @@ def show(statement: Show, push_queries: PushQueries, metrics: Metrics, session: 
             | Listing.SINK_CONNECTORS
             | Listing.CONNECTOR_PLUGINS
         ):
-            raise TypeError("connectors are listed by statements.connectors")
+            raise TypeError(f"{statement.listing} is executed elsewhere")
     assert_never(statement.listing)
 
 
@@ -114,7 +114,7 @@ def describe(statement: Describe, registry: QueryRegistry, metrics: Metrics) -> 
         case "FUNCTION":
             return _function(statement.name, registry.functions)
         case _:
-            raise wordings.CONNECT_MISSING()
+            raise TypeError(f"DESCRIBE {statement.what} is executed elsewhere")
 
 
 def _sources_of_kind(catalog: Catalog, kind: SourceKind) -> list[Source]:

@@ -1,15 +1,11 @@
-"""What is told of connectors."""
+"""The entities of statements about connectors."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from millstream.connectors.connector import Connector
-from millstream.statements.connectors import (
-    configured,
-    existing_connector,
-    listed_connectors,
-)
+from millstream.statements.connectors import existing_connector, listed_connectors
 from millstream_parser.statements import Listing
 from millstream_server.bootstrap.secret import MASK, is_secret_key
 from millstream_server.entities.described import source_description
@@ -20,7 +16,8 @@ Entity = dict[str, Any]
 
 def connector_plugins(view: View) -> Entity:
     """SHOW CONNECTOR PLUGINS; there are none without Kafka Connect."""
-    found = () if view.engine.connect is None else configured(view.engine.connect).plugins()
+    connect = view.engine.connect
+    found = () if connect is None else connect.plugins()
     plugins = [
         {"className": plugin.class_name, "type": plugin.kind, "version": plugin.version}
         for plugin in found

@@ -9,8 +9,10 @@ import duckdb
 import pytest
 
 import millstream
+from millstream.backup import comparing
 from millstream.backup.check import check_database, put_state_aside
 from millstream.executor import upkeep
+from millstream.model.errors import UnavailableError
 from millstream.state.descriptions import described
 
 SOURCES = """
@@ -179,6 +181,33 @@ def test_stores_of_processors_are_compared(tmp_path: Path) -> None:
         connection.execute(f"DELETE FROM {table} WHERE key = 'k1'")
     (damage,) = check_database(str(path)).state
     assert damage.what == "rows of its changelog that are missing: 1"
+
+
+def test_a_record_of_a_changelog_that_is_no_batch_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    live(path, "count", 6)
+    with duckdb.connect(str(path)) as connection:
+        ((topic,),) = connection.execute(
+            "SELECT id FROM log.topics WHERE name LIKE '%-changelog'"
+        ).fetchall()
+        connection.execute(f"UPDATE log.records_{topic}_0 SET value = 'x'::BLOB WHERE part = 1")
+    (damage,) = check_database(str(path)).state
+    assert "partition 1" in damage.where
+    assert "a record of its changelog cannot be read" in damage.what
+
+
+def test_a_full_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the check's own files: with --repair, it would put a healthy state aside."""
+    path = tmp_path / "a.db"
+    live(path, "count", 5)
+
+    def fails(*_: object) -> None:
+        raise duckdb.IOException("No space left on device")
+
+    monkeypatch.setattr(comparing, "apply", fails)
+    with pytest.raises(UnavailableError, match="could not be compared") as refused:
+        check_database(str(path))
+    assert refused.value.code == "E-DISK-IO" and "No space" in refused.value.detail
 
 
 def test_state_that_is_not_described_is_not_compared(tmp_path: Path) -> None:

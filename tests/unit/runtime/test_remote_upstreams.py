@@ -206,7 +206,7 @@ def test_nothing_is_late(
     two.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("held_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sql", [WINDOWED, TWICE])
