@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from millstream.cluster.partition_read import not_ready
 from millstream.model.schema import Schema
 from millstream.query.session import Session
 from millstream.scripts.text import ParsedStatement
+from millstream.statements import keyed
 from millstream_server.auth.guard import NoAuthentication
 from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.failures import FORBIDDEN, RefusedError
@@ -50,6 +52,22 @@ def test_the_answer_is_that_of_any_pull_query(shop: RunningServer, kind: str) ->
         other = shop.http.post("/query-stream", json={"sql": same}, headers={"accept": kind})
         assert found.content == other.content
         assert found.headers["content-type"] == other.headers["content-type"]
+
+
+def test_while_rows_are_restored_it_waits_as_any_pull_query(
+    shop: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = shop.query(BY_KEY)
+    asked = []
+
+    def restoring(query_id: str) -> None:
+        asked.append(query_id)
+        if len(asked) == 1:
+            raise not_ready(query_id, 0, "restoring 0 %")
+
+    monkeypatch.setattr(keyed, "check_restored", lambda _registry, name, _sub: restoring(name))
+    assert shop.query(BY_KEY) == before
+    assert len(asked) == 1, "it was not asked again in this way"
 
 
 def test_values_of_all_types(door: RunningServer) -> None:

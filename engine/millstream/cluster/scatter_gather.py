@@ -22,6 +22,7 @@ from millstream.cluster.partition_read import (
     PartitionRead,
     not_ready,
 )
+from millstream.cluster.restored import check_restored
 from millstream.cluster.routing import Routing
 from millstream.cluster.stores import find_source, store_view
 from millstream.formats.proto_zeros import has_zeros, with_zeros
@@ -172,6 +173,7 @@ class ScatterGather:
         table = materialized_table(source, self.cluster)
         routing = self.cluster.routing
         if routing is None:
+            check_restored(self.cluster.registry, table.query_id, table.sub)
             return table.view.text
         request = PartitionRead(
             source.name,

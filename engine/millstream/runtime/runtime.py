@@ -171,6 +171,11 @@ class Runtime(Generic[Batch]):
         queries = tuple(self._queries.values())
         return {query.spec.query_id: query.state for query in queries}
 
+    def state(self, query_id: str) -> QueryState | None:
+        """What a query is doing; None if it does not run here."""
+        execution = self._queries.get(query_id)
+        return None if execution is None else execution.state
+
     def tasks(self, query_id: str) -> tuple[TaskStatus, ...]:
         """The open tasks of a query; none where it does not run here."""
         execution = self._queries.get(query_id)

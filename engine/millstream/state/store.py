@@ -32,6 +32,7 @@ from millstream.state.positions import (
     Positions,
     create_positions,
     positions_table,
+    stored_positions,
 )
 from millstream.state.table_sizes import TableSizes
 from millstream.state.tables import (
@@ -147,6 +148,18 @@ class Store:
         cursor.begin()
         # DuckDB fixes a transaction's snapshot of a database at its first access.
         cursor.execute(f"SELECT 1 FROM {positions_table(self.database)} LIMIT 1").fetchall()
+
+    def positions(self, query_id: str, subtopology: int) -> dict[int, int]:
+        """The changelog position of each partition of a sub-topology whose state can be used."""
+        cursor = self.cursor()
+        try:
+            return {
+                part: position
+                for query, sub, part, position in stored_positions(cursor, self.database)
+                if (query, sub) == (query_id, subtopology)
+            }
+        finally:
+            cursor.close()
 
     def table(self, query_id: str, subtopology: int, name: str) -> str:
         """The full SQL name of a state table, for queries through `cursor`."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.cluster.cluster import Cluster
+from millstream.cluster.restored import check_restored
 from millstream.cluster.scatter_gather import materialized_table, pull_schema
 from millstream.cluster.stores import source_named
 from millstream.model.schema import Schema, SourceKind
@@ -21,6 +22,7 @@ from millstream.query.failures import reason
 from millstream.query.keyed import key_column, keys_sql, with_keys
 from millstream.statements import wordings
 from millstream.statements.pulling import look_at, planned_pull, unsupported_clause
+from millstream.topology.topology import SubTopology
 from millstream_parser import statements as s
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ RowIndexes = list[Sequence[int]]
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedPull:
     """A pull query without its key, prepared on one version of the catalog. `sql`: see `keys_sql`.
-    `maintained_by`: the query that maintains the table, and its plan."""
+    `maintained_by`: the query that maintains the table, and its plan; `sub`: where its state is."""
 
     statement: s.SelectStatement
     source: Source
@@ -41,6 +43,7 @@ class KeyedPull:
     sql: str
     catalog: Catalog
     maintained_by: tuple[str, Planned]
+    sub: SubTopology
 
     def is_current(self, cluster: Cluster) -> bool:
         """Whether the catalog and the plan that it was prepared on are still current."""
@@ -78,13 +81,14 @@ def keyed_pull(statement: s.Statement, script: str, cluster: Cluster) -> KeyedPu
     assert isinstance(statement, s.SelectStatement)
     maintained_by = (table.query_id, cluster.registry.plans[table.query_id])
     sql = keys_sql(plan, table.view, pull_schema(source), column)
-    return KeyedPull(statement, source, plan.schema, sql, catalog, maintained_by)
+    return KeyedPull(statement, source, plan.schema, sql, catalog, maintained_by, table.sub)
 
 
 def keyed_rows(
     pull: KeyedPull, keys: Sequence[Value], cluster: Cluster
 ) -> tuple[RowTuples, RowIndexes]:
-    """The rows of all keys from one snapshot, as Python values. May block."""
+    """The rows of all keys from one snapshot, as Python values. May block. Raises UnavailableError
+    (E-NOT-READY) while the state is being restored."""
 
     def rows(cursor: duckdb.DuckDBPyConnection, text: str) -> RowTuples:
         # A relation would be planned twice, and cost twice as much.
@@ -115,6 +119,7 @@ def _read(
     read: Callable[[duckdb.DuckDBPyConnection, str], T],
 ) -> T:
     look_at([pull.source], cluster.registry)
+    check_restored(cluster.registry, pull.maintained_by[0], pull.sub)
     cursor = cluster.registry.store.cursor()
     try:
         return read(cursor, with_keys(pull.sql, dict.fromkeys(keys)))

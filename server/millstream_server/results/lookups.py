@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
 from millstream.cluster.cluster import Cluster
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import Schema
 from millstream.query.conditions import Value
 from millstream.query.keyed import key_asked
@@ -120,7 +120,7 @@ class Lookups:
         self, asked: Asked, principal: Principal, session: Session, *, as_table: bool
     ) -> Found | None:
         """The result of a pull query by key; None for any other statement, including an invalid
-        one. Raises RefusedError if it is not allowed."""
+        one, and while the rows cannot be read. Raises RefusedError if it is not allowed."""
         text = asked.sql
         split = key_asked(text, asked.parameters)
         if split is None:
@@ -133,7 +133,10 @@ class Lookups:
             return None
         asking = Waiting(ParsedStatement(pull.statement, text, text), key, principal, session)
         with self._counted():
-            batch, places = await self._answered((pull, as_table), asking)
+            try:
+                batch, places = await self._answered((pull, as_table), asking)
+            except UnavailableError:
+                return None  # As any other statement it waits until the state is restored.
         return Found(pull.schema, shape.heads, _chosen(batch, places))
 
     def _shape(self, begins: str, asked: Asked) -> Shape:
@@ -197,6 +200,8 @@ class Lookups:
         try:
             check_running(self._engine)
             batch, places = _rows(together, [one.key for one in asking], self._engine.cluster)
+        except UnavailableError as error:
+            return [error] * len(asking)
         except Exception as error:
             if len(asking) > 1:
                 halves = asking[: len(asking) // 2], asking[len(asking) // 2 :]
