@@ -1,5 +1,5 @@
-"""What the site adds to the pages of docs: railroad diagrams, and a page for each code of an error.
-Links to other files become text."""
+"""What the site adds to the pages of docs: railroad diagrams, bars beside tables, and a page for
+each code of an error. Links to other files become text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from millstream_grammar.grammar import (
 
 _EBNF = re.compile(r"```ebnf\n([a-z_]+) ::=.*?```", re.DOTALL)
 sys.path.insert(0, str(Path(__file__).parent))
-import error_pages  # noqa: E402 - a hook is no part of a package
+import charts  # noqa: E402 - a hook is no part of a package
+import error_pages  # noqa: E402
 
 _ERRORS = "errors.md"
 _LINE_MAX = 7
@@ -46,9 +47,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **given: Any) -> str:
-    """Draw each rule above its text; lead from each code to its page."""
+    """Draw each rule above its text, and the bars of tables; lead from each code to its page."""
     if page.file.src_path == _ERRORS:
         markdown = error_pages.linked(markdown)
+    markdown = charts.drawn(markdown)
     return _EBNF.sub(lambda found: f"{_diagram(found[1])}\n\n{found[0]}", markdown)
 
 
