@@ -2,7 +2,7 @@
 
 docs/formats.md comes from the table of formats, docs/functions.md from the catalogue of functions,
 docs/settings.md from the properties and the engine's settings, docs/metrics.md from the metrics,
-docs/sql.md from the grammar and tests/sql_reference.md,
+docs/sql.md from the grammar and tests/sql_reference.md, docs/refused.md from tests/refusals/table,
 and the stub of `millstream.fn` from the catalogue of functions.
 tests/test_docs.py fails while a file is not what this would write.
 """
@@ -35,6 +35,7 @@ from millstream.model.properties import PROPERTIES
 from millstream.model.settings import OF_INSTANCE, UNSUPPORTED, EngineSettings
 from millstream.runtime.durations import Durations
 from millstream_server.bootstrap.options import OPTIONS
+from tests.docs_refused import chapters, refused
 from tests.docs_sql import sql
 from tests.stubs import stub
 
@@ -268,7 +269,8 @@ def _types(able: Capability) -> str:
 
 
 FILES = {
-    "sql.md": lambda: sql(MADE),
+    "sql.md": lambda: sql(MADE, chapters()),
+    "refused.md": lambda: refused(MADE),
     "../engine/millstream/dsl/fn.pyi": stub,
     "formats.md": formats,
     "functions.md": functions,

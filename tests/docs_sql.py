@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 
@@ -37,15 +38,17 @@ and `a | b` are alternatives. Types and expressions are at the end; all function
 """
 
 
-def sql(made: str) -> str:
-    """The page; `made` says where it is from."""
+def sql(made: str, refused: Collection[str]) -> str:
+    """The page; `made` says where it is from, `refused` are the headings of docs/refused.md."""
     notes, texts, rules = sections(), _texts(), productions()
     page = f"# SQL\n\n{made}\n{INTRODUCTION}"
     for name in statement_names():
         if name in GROUPS:
             page += f"\n## {GROUPS[name]}\n"
         note = f"\n{notes[name]}\n" if notes[name] else ""
-        page += f"\n### {_heading(name)}\n\n{rules[name].title}.\n\n{texts[name]}{note}"
+        page += f"\n### {heading(name)}\n\n{rules[name].title}.\n\n{texts[name]}{note}"
+        if heading(name) in refused:
+            page += f"\n[What is refused](refused.md#{anchor(heading(name))})\n"
     page += "\n## Parts of statements\n"
     for name, rule in rules.items():
         if name not in (*statement_names(), "script", "statement"):
@@ -54,8 +57,14 @@ def sql(made: str) -> str:
     return page
 
 
-def _heading(name: str) -> str:
+def heading(name: str) -> str:
+    """The heading of a statement, by the name of its rule."""
     return HEADINGS.get(name, name.upper().replace("_", " "))
+
+
+def anchor(title: str) -> str:
+    """What a heading is called in links."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _texts() -> dict[str, str]:

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 
 import httpx
 import pyarrow as pa
@@ -27,14 +26,12 @@ from millstream.service.execution import execute_script
 from tests.patience import PATIENCE_S
 from tests.refusals.families import TEMPLATES, families_of, pattern
 from tests.refusals.sources import opened
-from tests.refusals.table import catalog, ddl, model, parser, plan, query, service, statements
+from tests.refusals.table import ROWS
 from tests.refusals.table.row import Refused
 from tests.refusals.test_refusals import GOLDEN, Refusal, tried
 from tests.served import NO_AUTHORITIES, served
 from tests.server.test_peeking import TOPOLOGY
 
-TABLES: tuple[ModuleType, ...] = (model, catalog, plan, ddl, query, statements, service, parser)
-ROWS: tuple[Refused, ...] = tuple(row for table in TABLES for row in table.ROWS)
 WHOLE = {
     "catalog.TIMESTAMP_FORMAT_MISSING": "the property is not there",
     "model.WRONG_KIND": "the kind and the name do not go together",
