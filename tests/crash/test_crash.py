@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.crash import campaign
+from tests.draws import draws
 
 
 @pytest.mark.parametrize(
@@ -23,9 +24,9 @@ from tests.crash.crash import campaign
         ("backfill", 2),
         ("replace", 2),
         ("pipeline", 2),
-        pytest.param("log", 40, marks=pytest.mark.slow),
-        pytest.param("engine", 40, marks=pytest.mark.slow),
-        pytest.param("backfill", 40, marks=pytest.mark.slow),
+        pytest.param("log", draws(100), marks=pytest.mark.slow),
+        pytest.param("engine", draws(100), marks=pytest.mark.slow),
+        pytest.param("backfill", draws(100), marks=pytest.mark.slow),
     ],
 )
 def test_killing(tmp_path: Path, kind: str, kills: int) -> None:

@@ -12,11 +12,12 @@ import millstream
 from millstream.operators import arithmetic
 from tests.decimals import oracle
 from tests.decimals.check import compared, mismatches, shown
+from tests.draws import draws
 
 TREES = 500
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(draws(4)))
 def test_random_trees(seed: int) -> None:
     assert list(mismatches(seed, TREES)) == []
 
@@ -29,7 +30,7 @@ def test_a_difference_that_is_shorter_than_what_it_is_made_of() -> None:
     assert oracle.value_of(tree, row) == Fraction(1, 10**36) - 100
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(draws(2)))
 def test_long_chains(seed: int) -> None:
     """Types of far more than 38 digits."""
     assert list(mismatches(1000 + seed, 100, operators=12)) == []
@@ -69,7 +70,7 @@ def test_chains_of_quotients(text: str, kind: str, value: str) -> None:
         assert db.execute("SELECT x FROM o;").fetchall() == [(Decimal(value),)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(draws(3)))
 def test_trees_as_arguments_of_aggregates(seed: int) -> None:
     """SUM, MIN and MAX pass over NULL; COUNT counts non-NULL values. Sums stay in their type."""
     random = Random(seed)

@@ -28,6 +28,7 @@ from millstream.operators.sql import guarded, identifier
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.draws import draws
 from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
@@ -94,7 +95,7 @@ def written(kind: Decimal, value: Number) -> str:
     return f"CAST('{value:f}' AS {kind})"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=draws(150), deadline=None)
 @given(item=decimals())
 def test_to_whole_numbers(con: duckdb.DuckDBPyConnection, item: tuple[Decimal, Number]) -> None:
     kind, value = item
@@ -110,7 +111,7 @@ def test_to_whole_numbers(con: duckdb.DuckDBPyConnection, item: tuple[Decimal, N
         assert found == whole and exactly(result) == exactly(expected), name
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=draws(150), deadline=None)
 @given(item=decimals(), digits=st.integers(-12, 12))
 def test_to_a_number_of_digits(
     con: duckdb.DuckDBPyConnection, item: tuple[Decimal, Number], digits: int
@@ -123,7 +124,7 @@ def test_to_a_number_of_digits(
         assert found == kind and exactly(result) == exactly(expected), name
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=draws(150), deadline=None)
 @given(item=decimals())
 def test_signs(con: duckdb.DuckDBPyConnection, item: tuple[Decimal, Number]) -> None:
     kind, value = item
@@ -135,7 +136,7 @@ def test_signs(con: duckdb.DuckDBPyConnection, item: tuple[Decimal, Number]) -> 
     assert computed(con, f"SIGN({text})") == (INTEGER, (value > 0) - (value < 0))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=draws(200), deadline=None)
 @given(item=decimals(), precision=st.integers(1, 38), data=st.data())
 def test_casts(
     con: duckdb.DuckDBPyConnection,
@@ -157,7 +158,7 @@ def test_casts(
     assert computed(con, f"CAST({text} AS STRING)") == (STRING, shown)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=draws(150), deadline=None)
 @given(
     item=st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-99, 99),
     behind=st.integers(0, 99999),
@@ -173,7 +174,7 @@ def test_integers_and_texts_as_decimals(
         assert exactly(computed(con, f"CAST({literal} AS {target})")[1]) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=draws(150), deadline=None)
 @given(value=st.floats(allow_nan=False, allow_infinity=False), kind=decimals())
 def test_doubles_as_decimals(
     con: duckdb.DuckDBPyConnection, value: float, kind: tuple[Decimal, Number]
@@ -185,7 +186,7 @@ def test_doubles_as_decimals(
     assert exactly(computed(con, f"CAST({text} AS {target})")[1]) == exactly(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=draws(200), deadline=None)
 @given(
     value=st.floats(allow_nan=False, allow_infinity=False)
     | st.integers(-99999, 99999).map(lambda n: n / 1000),

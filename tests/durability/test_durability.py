@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from millstream.log.block_copies import SUFFIX
+from tests.draws import draws
 from tests.durability.flips import copies, damages, judged
 from tests.durability.images import acknowledged, laid_out, violation
 from tests.durability.recorded import (
@@ -56,7 +57,7 @@ def violations(recording: Recording, count: int, folder: Path, opener: Opener) -
 def test_power_may_be_lost_at_any_moment(
     recording: Recording, tmp_path: Path, opener: Opener
 ) -> None:
-    assert violations(recording, 60, tmp_path, opener) == []
+    assert violations(recording, draws(60), tmp_path, opener) == []
 
 
 def test_a_log_that_is_not_synced_would_be_found(
@@ -129,7 +130,7 @@ def test_damage_is_told_or_does_not_count(tmp_path: Path, opener: Opener) -> Non
     for whole in copies(tmp_path).values():
         before = opener.open(whole)
         assert len(before["numbers"]) == 40
-        for how, _ in damages(whole, tmp_path / "damaged", 40, 9):
+        for how, _ in damages(whole, tmp_path / "damaged", draws(40), 9):
             verdict = judged(opener.open(tmp_path / "damaged"), before)
             assert verdict in ("same", "refused"), how
             verdicts.add(verdict)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.clients.places import need
+from tests.draws import draws
 from tests.fuzz.run import main
 
 
 @pytest.mark.slow
 def test_a_few_requests() -> None:
     need("schemathesis")
-    assert main(["--requests", "100"]) == 0
+    assert main(["--requests", str(draws(100))]) == 0

@@ -15,6 +15,7 @@ from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Outcome, Topic, Writer
 from millstream.model.batch import RAW_SCHEMA, raw_batch
 from millstream.model.errors import MillstreamError, StatementError
+from tests.draws import draws
 from tests.patience import until
 from tests.unit.log.kafka_batches import batches, shown
 
@@ -58,7 +59,7 @@ def rows(log: KafkaLog, partition: int, offset: int, end: int) -> list[dict[str,
 def test_what_is_appended_is_read(log: KafkaLog, writer: Writer[pa.Table]) -> None:
     ends = [0, 0]
 
-    @settings(max_examples=25)
+    @settings(max_examples=draws(25))
     @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
     def check(sent: list[tuple[int, pa.Table]]) -> None:
         writer.append([appended(*item) for item in sent])

@@ -31,6 +31,7 @@ from millstream.topology.topology import RepartitionInput, SubTopology
 from tests.differential.drive import open_case
 from tests.differential.generator import KINDS, case
 from tests.differential.statements import script
+from tests.draws import draws
 from tests.plans.test_golden import FOLDER, PARTITIONS, last_query, sections
 from tests.plans.trees import texts
 from tests.registered import register
@@ -95,7 +96,7 @@ def test_golden_programs_run_in_an_empty_duckdb(path: Path) -> None:
     check(sections(path.read_text())[0], PAIRS)
 
 
-@pytest.mark.parametrize("first", range(0, GENERATED, AT_ONCE))
+@pytest.mark.parametrize("first", range(0, draws(GENERATED), AT_ONCE))
 def test_generated_programs_run_in_an_empty_duckdb(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         text = "\n".join(script(case(seed, KINDS[seed % len(KINDS)])))

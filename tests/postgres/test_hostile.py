@@ -27,6 +27,7 @@ from millstream_server.postgres.messages import (
     read_first,
     read_message,
 )
+from tests.draws import draws
 from tests.patience import until
 from tests.postgres.conftest import SETUP, Shop
 from tests.postgres.wire import STARTUP, Wire, fields, first, message
@@ -74,7 +75,7 @@ def test_what_is_no_message_ends_the_connection(shop: Shop, sent: bytes) -> None
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(b"QPBDCESHXdcfFp!"), st.binary(max_size=30)), max_size=6))
 def test_random_messages_harm_nobody_else(shop: Shop, sent: list[tuple[int, bytes]]) -> None:
     with Wire(shop.door.postgres) as wire:

@@ -22,6 +22,7 @@ from millstream.model.types import BIGINT, INTEGER, STRING
 from millstream.plan import nodes as n
 from millstream.testing.drawn import Line
 from millstream.topology.topology import SubTopology
+from tests.draws import draws
 from tests.properties.hosted import K, Row, V, read, run, run_cut, subtopology
 
 START, END = (Column(name, BIGINT, Role.KEY) for name in ("WINDOWSTART", "WINDOWEND"))
@@ -257,7 +258,7 @@ line_lists = st.lists(
     st.builds(Line, st.sampled_from(["a", "b", "c", None]), values, st.integers(0, 60), st.just(0)),
     max_size=25,
 )
-quickly = settings(max_examples=12, database=None)
+quickly = settings(max_examples=draws(12), database=None)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

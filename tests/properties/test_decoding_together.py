@@ -14,6 +14,7 @@ import millstream
 from millstream.executor.decode_cache import DecodeCache
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
+from tests.draws import draws
 
 PARTITIONS = 3
 TOPIC = "WITH (KAFKA_TOPIC='t', PARTITIONS=3, VALUE_FORMAT='JSON'"
@@ -99,7 +100,7 @@ def outcome(seed: int, decoded_bytes: int, batch: int) -> tuple[dict[str, Any], 
         return written, database.engine.registry.decoded
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(draws(6)))
 def test_results_do_not_depend_on_who_decodes(seed: int) -> None:
     expected, alone = outcome(seed, 0, 200_000)
     assert (alone.decoded, alone.reused) == (0, 0)

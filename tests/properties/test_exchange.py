@@ -16,6 +16,7 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.runtime.runtime import Guarantee, RuntimeSettings
 from millstream.topology.split import LayoutOf, labelled, partition_per_channel
+from tests.draws import draws
 from tests.sharing import Sharing
 
 SETTINGS = RuntimeSettings(commit_interval_ms=5, max_batch_records=200, lag_interval_ms=20)
@@ -98,7 +99,7 @@ def test_w7_loses_no_row_with_64_tasks_over_4_instances(guarantee: Guarantee) ->
 
 
 @pytest.mark.parametrize("held_bytes", [1, 1 << 20])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(draws(2)))
 @pytest.mark.parametrize("sql", [W7, SESSIONS, KEYED])
 def test_the_rows_are_those_of_one_instance_and_of_a_partition_for_each_channel(
     sql: str, held_bytes: int, seed: int

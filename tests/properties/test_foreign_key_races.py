@@ -19,6 +19,7 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.state.store import Store
 from millstream.testing.drawn import fetched
+from tests.draws import draws
 from tests.properties.pipeline import encoded, topology_of
 
 SOURCES = """
@@ -123,7 +124,7 @@ changes = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["", "LEFT"])
-@settings(max_examples=5, database=None)
+@settings(max_examples=draws(5), database=None)
 @given(changes=changes, choices=st.lists(st.integers(0, 11), min_size=10, max_size=30))
 def test_no_stale_row_is_shown_however_answers_overtake_each_other(
     kind: str, changes: list[tuple[str, int, int | None]], choices: list[int]

@@ -12,6 +12,7 @@ import pytest
 from millstream.executor import task_group
 from millstream.runtime.runtime import Guarantee, RuntimeSettings
 from millstream.topology.split import LayoutOf, labelled, mixed, partition_per_channel
+from tests.draws import draws
 from tests.properties.pipeline import Pipeline
 
 SETTINGS = [RuntimeSettings(commit_interval_ms=2, max_batch_records=size) for size in (4, 12)]
@@ -93,7 +94,7 @@ def state(rows: list[Row]) -> dict[Any, Any]:
     return {key: value for key, value, _ in rows}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(draws(2)))
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", QUERIES)
 def test_rows_are_those_that_go_through_the_log(name: str, layout: str, seed: int) -> None:
@@ -106,7 +107,7 @@ def test_rows_are_those_that_go_through_the_log(name: str, layout: str, seed: in
         assert [sorted(rows) for rows in handed] == [sorted(rows) for rows in logged]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(draws(2)))
 @pytest.mark.parametrize("name", QUERIES)
 def test_at_least_once_no_row_is_missing(name: str, seed: int) -> None:
     handed = output(name, mixed, seed, Guarantee.AT_LEAST_ONCE, handed=True)

@@ -13,6 +13,7 @@ from millstream_parser.layout import WIDTH, format_script
 from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 from millstream_parser.printer import print_statement
 from millstream_parser.script import parse
+from tests.draws import draws
 
 COMMENTS = ("-- a word\n", "/* two\n   lines */", "--\n", "/**/", "-- it's; not 'text'\n")
 
@@ -38,7 +39,7 @@ def check(text: str) -> None:
     assert not any(line != line.rstrip() for line in once.split("\n") if "'" not in line)
 
 
-@pytest.mark.parametrize("first", range(0, 1_500, 100))
+@pytest.mark.parametrize("first", range(0, draws(1_500), 100))
 def test_random_statements(first: int) -> None:
     for seed in range(first, first + 100):
         statement = sentence(seed, depth=10)
@@ -46,7 +47,7 @@ def test_random_statements(first: int) -> None:
         check(f"{statement};")
 
 
-@pytest.mark.parametrize("first", range(0, 500, 100))
+@pytest.mark.parametrize("first", range(0, draws(500), 100))
 def test_with_comments_and_white_space_anywhere(first: int) -> None:
     for seed in range(first, first + 100):
         rng = random.Random(seed)
@@ -68,7 +69,7 @@ def _spaced(found: list[Lexeme], text: str, rng: random.Random) -> list[str]:
     return result
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(draws(200)))
 def test_what_is_no_sql_stays(seed: int) -> None:
     rng = random.Random(seed)
     alphabet = (

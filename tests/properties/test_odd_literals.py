@@ -21,6 +21,7 @@ from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT, STRING
 from millstream.plan import nodes as n
 from millstream.testing.drawn import Line
+from tests.draws import draws
 from tests.properties.hosted import K, Row, read, run, subtopology
 
 PIECES = ["\n", "\r\n", "\t", " ", "'", '"', "--", "/*", "*/", "$$", "$1", "?", "%s", "{0}", "{{",
@@ -88,7 +89,7 @@ SHAPES: dict[str, Shape] = {"marked": (marked, marked_rows), "counted": (counted
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=25, database=None)
+@settings(max_examples=draws(25), database=None)
 @given(
     odd=odd_texts,
     drawn=st.lists(

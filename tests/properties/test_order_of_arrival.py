@@ -22,6 +22,7 @@ from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
 from millstream.service.execution import execute_script, open_engine
+from tests.draws import draws
 
 TOPICS = ("s", "r", "t", "u")
 SOURCES = """
@@ -121,7 +122,7 @@ def appended(record: Record) -> Appended[Any]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=draws(15), deadline=None)
 @given(
     records=st.lists(a_record(), max_size=14) | runs_of_times(),
     cuts=st.sets(st.integers(1, 13), max_size=3),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.properties.pipeline import Pipeline, encoded
 
 SOURCES = """
@@ -68,7 +69,7 @@ actions = st.lists(st.integers(0, 6) | st.just("restart"), max_size=8)
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=6, database=None)
+@settings(max_examples=draws(6), database=None)
 @given(records=records, actions=actions)
 def test_arrival_and_restarts_do_not_matter(
     name: str, records: list[Record], actions: list[Any]
@@ -105,7 +106,7 @@ def values(partitions: list[list[dict[str, Any]]]) -> dict[Any, list[Any]]:
     return found
 
 
-@settings(max_examples=10, database=None)
+@settings(max_examples=draws(10), database=None)
 @given(records=records, steps=st.integers(0, 10))
 def test_a_table_grouped_anew_counts_its_current_rows(records: list[Record], steps: int) -> None:
     query = pipeline("grouped table")

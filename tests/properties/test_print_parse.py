@@ -14,11 +14,12 @@ from millstream_parser import (
     print_expression,
     print_statement,
 )
+from tests.draws import draws
 
 CHUNK = 500
 
 
-@pytest.mark.parametrize("first", range(0, 10_000, CHUNK))
+@pytest.mark.parametrize("first", range(0, draws(10_000), CHUNK))
 def test_generated_statements_survive_printing(first: int) -> None:
     for seed in range(first, first + CHUNK):
         text = sentence(seed)
@@ -86,7 +87,7 @@ def compound(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
 EXPRESSIONS = st.recursive(LEAVES, compound, max_leaves=25)
 
 
-@settings(max_examples=300, derandomize=True, database=None)
+@settings(max_examples=draws(300), derandomize=True, database=None)
 @given(EXPRESSIONS)
 def test_nested_expressions_survive_printing(text: str) -> None:
     tree = parse_expression(text)
@@ -95,7 +96,7 @@ def test_nested_expressions_survive_printing(text: str) -> None:
     assert print_expression(parse_expression(printed)) == printed
 
 
-@settings(max_examples=200, derandomize=True, database=None)
+@settings(max_examples=draws(200), derandomize=True, database=None)
 @given(st.text(alphabet=st.sampled_from("ab1 '\"`(),.;-*/<>=$[]{}\n_@é\0😀\ud800\udc00")))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:

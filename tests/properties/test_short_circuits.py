@@ -33,6 +33,7 @@ from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream.state.store import KEEP_FAILURES
 from millstream_parser import parse_expression
+from tests.draws import draws
 from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
@@ -285,7 +286,7 @@ def found(
     return values
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=draws(150), deadline=None, database=None)
 @given(drawn=EXPRESSIONS, rows=ROWS, cut=st.integers(0, 6))
 def test_each_row_has_the_value_of_the_rules(
     con: duckdb.DuckDBPyConnection, drawn: Drawn, rows: list[Row], cut: int
@@ -298,7 +299,7 @@ def test_each_row_has_the_value_of_the_rules(
     assert found(con, rows, cut, exact, exact) == expected
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=draws(100), deadline=None, database=None)
 @given(drawn=conditions(NUMBERS), rows=ROWS, cut=st.integers(0, 6))
 def test_each_condition_keeps_the_rows_of_the_rules(
     con: duckdb.DuckDBPyConnection, drawn: Drawn, rows: list[Row], cut: int

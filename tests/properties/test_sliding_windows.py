@@ -16,6 +16,7 @@ from millstream.model.types import BIGINT, INTEGER
 from millstream.plan import nodes as n
 from millstream.testing.drawn import Line
 from millstream.topology.topology import SubTopology
+from tests.draws import draws
 from tests.properties.hosted import K, Row, read, run_cut, subtopology
 from tests.properties.test_batch_invariance import (
     COUNT,
@@ -118,7 +119,7 @@ PROGRAMS["having"] = (subtopology(having(5), _KEY), reference(5, only=2))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=25, database=None, deadline=None)
+@settings(max_examples=draws(25), database=None, deadline=None)
 @given(
     lines=line_lists,
     cuts=st.lists(st.integers(0, 25), max_size=4),

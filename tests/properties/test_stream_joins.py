@@ -15,6 +15,7 @@ from millstream.model.types import INTEGER, STRING
 from millstream.plan import nodes as n
 from millstream.testing.drawn import Line
 from millstream.topology.topology import SubTopology
+from tests.draws import draws
 from tests.properties.hosted import Row, read, run, streams_joined, subtopology
 
 DAY = 24 * 60 * 60 * 1000
@@ -113,7 +114,7 @@ line_lists = st.lists(
     st.builds(Line, st.sampled_from(["a", "b", "a", None]), values, st.integers(0, 60), st.just(0)),
     max_size=25,
 )
-quickly = settings(max_examples=12, database=None)
+quickly = settings(max_examples=draws(12), database=None)
 cut_lists = st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25)), max_size=5)
 spans = st.sampled_from([0, 1, 5, 20])
 

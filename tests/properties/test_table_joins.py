@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.formats.partition import partition_of
+from tests.draws import draws
 from tests.properties.pipeline import Pipeline, encoded
 
 SOURCES = """
@@ -192,7 +193,7 @@ records = st.lists(
 )
 cuts = st.lists(st.tuples(st.integers(1, 12), st.booleans()), max_size=5)
 """So many records at once, and whether the state is lost behind them."""
-quick = settings(max_examples=6, database=None)
+quick = settings(max_examples=draws(6), database=None)
 
 
 def pieces(

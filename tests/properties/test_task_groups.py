@@ -15,6 +15,7 @@ from millstream.executor import sink
 from millstream.executor.executor import DuckDBExecutor
 from millstream.runtime.runtime import Guarantee, RuntimeSettings
 from millstream.topology.split import LayoutOf, partition_per_channel
+from tests.draws import draws
 from tests.properties.pipeline import LAYOUTS, Pipeline, encoded
 
 SOURCES = """
@@ -117,7 +118,7 @@ def compared(name: str, partitions: list[list[dict[str, Any]]]) -> Any:
 
 @pytest.mark.parametrize("guarantee", Guarantee)
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=8, database=None)
+@settings(max_examples=draws(8), database=None)
 @given(
     sent=records,
     steps=st.lists(st.integers(0, 6), max_size=6),

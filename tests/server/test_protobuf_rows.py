@@ -18,6 +18,7 @@ from millstream.model.types import DATE, DOUBLE, INTEGER, STRING, Array, Field, 
 from millstream_server.results.framing import PROTOBUF
 from millstream_server.results.proto_message import row_message
 from millstream_server.results.protobuf import ProtobufObjects
+from tests.draws import draws
 from tests.server.conftest import RunningServer
 from tests.unit.formats.test_formats import NESTED, SCALARS, values
 
@@ -55,7 +56,7 @@ def test_a_row_that_protobuf_cannot_hold_ends_the_answer(
 
 
 @pytest.mark.parametrize("sql_type", [*SCALARS, *NESTED, Struct(()), Array(DOUBLE)], ids=str)
-@settings(max_examples=12)
+@settings(max_examples=draws(12))
 @given(data=st.data())
 def test_the_bytes_are_those_of_the_format_protobuf_nosr(
     sql_type: SqlType, data: st.DataObject

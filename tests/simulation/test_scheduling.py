@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.draws import draws
 from tests.simulation.scheduling import SchedulingWorld, play_scheduling
 from tests.simulation.scheduling_mutants import SCHEDULING_MUTANTS
 
 
 def test_nothing_is_left_undone_and_settled_means_done() -> None:
-    for seed in range(300):
+    for seed in range(draws(300)):
         assert not play_scheduling(seed), seed
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.draws import draws
 from tests.simulation.checker import History, complaints
 from tests.simulation.hand_over_mutants import HAND_OVER_MUTANTS
 from tests.simulation.mutants import MUTANTS
@@ -53,12 +54,27 @@ def test_digests_do_not_depend_on_hash_seeds() -> None:
 
 
 BEGIN = {
-    "positions read before the writer is opened": 2250,
-    "handed over without all tasks": 550,
-    "outputs written beside and lost": 250,
+    "a kept record dropped and not read again": 30,
+    "a record skipped by another sender's mark": 30,
+    "changelog position asked after the commit": 150,
+    "doubtful commit taken for undone": 50,
+    "handed back with old offsets": 100,
+    "handed over and written after the commit": 50,
+    "handed over without all tasks": 580,
+    "lost tasks committed": 150,
+    "outputs written beside and lost": 260,
+    "outputs written beside out of turn": 150,
+    "position committed beyond a held record": 100,
+    "positions read before the writer is opened": 2270,
+    "restored into a transaction": 140,
+    "rows of tables appended like rows of streams": 100,
+    "sent together before all is read": 140,
+    "snapshot complete with its first piece": 30,
+    "tasks let go of before their commit": 40,
     "what was sent together passed": 200,
 }
-"""Where the search for those begins that few seeds find: any 3,000 seeds would do."""
+"""Where the search for those begins that few seeds find, since it takes minutes from the first seed
+on: any 3,000 seeds would do."""
 
 
 @pytest.mark.parametrize("name", sorted(PLANTED))
@@ -123,13 +139,13 @@ def test_checker_allows_repeats_at_least_once() -> None:
     assert complaints(again) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(draws(3)))
 def test_queries_in_sql_pass(seed: int) -> None:
     assert play_real(seed).complaints == []
 
 
 @pytest.mark.parametrize("query", PROCESSORS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(draws(3)))
 def test_processors_pass(seed: int, query: str) -> None:
     assert play_real(seed, query=query).complaints == []
 

@@ -7,12 +7,13 @@ from collections import Counter
 
 import pytest
 
+from tests.draws import draws
 from tests.planted import planted
 from tests.simulation.warming import WarmingWorld
 from tests.simulation.warming_mutants import WARMING_MUTANTS
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(0, draws(60), 20))
 def test_seeds_pass_and_what_it_is_about_happens(first: int) -> None:
     stats: Counter[str] = Counter()
     for seed in range(first, first + 20):

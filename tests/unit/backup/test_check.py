@@ -15,6 +15,7 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
+from tests.draws import draws
 from tests.unit.backup.test_backup import Life
 
 COUNTING = """
@@ -42,7 +43,7 @@ def test_all_is_well(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(draws(8)))
 def test_whatever_has_happened_to_a_log_is_well(tmp_path: Path, seed: int) -> None:
     life = Life(tmp_path / "a.db", seed)
     for _ in range(80):

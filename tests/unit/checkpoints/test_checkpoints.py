@@ -31,6 +31,7 @@ from millstream.model.errors import CorruptionError, StatementError, Unavailable
 from millstream.operators.compile import compile_subtopology
 from millstream.places.sealed import sealed
 from millstream.state.bulk_table import BulkTable, drop_leftovers
+from tests.draws import draws
 from tests.simulation.real import topology_of
 from tests.unit.executor.test_replica import PACE, QUERIES, Bench
 from tests.unit.places.failing import FailingDisk, failing
@@ -393,7 +394,7 @@ def _live(query: Checkpointed, disk: FailingDisk) -> None:
         query.check(store)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(draws(12)))
 def test_random_lives(tmp_path: Path, seed: int) -> None:
     """Tasks move between three instances that lose their state at any time; checkpoints are
     written by owners and former ones, and loaded from listings that may be old."""

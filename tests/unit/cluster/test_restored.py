@@ -29,8 +29,7 @@ TABLES = {
     "copy": "CREATE TABLE o AS SELECT * FROM t;",
     "source table": "CREATE SOURCE TABLE o (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='t', "
     "VALUE_FORMAT='JSON');",
-    "join": "CREATE TABLE o AS SELECT t.k, t.v, u.n FROM t LEFT JOIN "
-    "u ON t.k = u.k;",
+    "join": "CREATE TABLE o AS SELECT t.k, t.v, u.n FROM t LEFT JOIN u ON t.k = u.k;",
 }
 BEFORE = {"join": "CREATE TABLE u AS SELECT k, COUNT(*) n FROM s GROUP BY k;"}
 INSERTS = "".join(

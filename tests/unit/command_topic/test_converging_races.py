@@ -14,9 +14,10 @@ from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.state.store import Store
+from tests.draws import draws
 from tests.unit.command_topic.converging import Cluster, execute, running
 
-SEEDS = range(40)
+SEEDS = range(draws(40))
 STATEMENTS = (
     "CREATE TYPE money AS INT;",
     "DROP TYPE IF EXISTS money;",

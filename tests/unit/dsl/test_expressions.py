@@ -16,6 +16,7 @@ from millstream import Expr, col, fn, hopping, lit, session, struct, tumbling, w
 from millstream.dsl.windows import duration
 from millstream.functions.catalogue import builtin_catalogue
 from millstream_parser import parse_expression, print_expression
+from tests.draws import draws
 
 NAMES = st.sampled_from(["a", "`b c`", "s.c", "size", "`it``s`", "`.`", "array", "`ü`", "`*`"])
 SCALARS = (
@@ -78,7 +79,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=300, derandomize=True, database=None, deadline=None)
+@settings(max_examples=draws(300), derandomize=True, database=None, deadline=None)
 @given(EXPRESSIONS)
 def test_what_is_printed_is_read_back_as_the_same_tree(expression: Expr) -> None:
     printed = print_expression(expression.tree)

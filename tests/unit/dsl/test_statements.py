@@ -15,6 +15,7 @@ from millstream.dsl.statements import create_as
 from millstream.model.names import folded
 from millstream_parser import parse, print_statement
 from millstream_parser import statements as s
+from tests.draws import draws
 
 NO_CONNECTION: Any = None
 """Only functions of Python need one."""
@@ -27,7 +28,7 @@ LENGTHS = st.integers(1, 10**12).map(lambda ms: timedelta(milliseconds=ms)) | st
 GRACE = st.none() | st.just(timedelta(0)) | LENGTHS
 
 
-@settings(max_examples=300, derandomize=True, database=None, deadline=None)
+@settings(max_examples=draws(300), derandomize=True, database=None, deadline=None)
 @given(
     TEXTS.filter(lambda name: "\0" not in name),
     TEXTS,

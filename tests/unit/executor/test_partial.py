@@ -26,6 +26,7 @@ from millstream.plan.nodes import JoinKind, Named, Read, Repartition, StreamTabl
 from millstream.state.store import Store
 from millstream.testing.drawn import Line, fetched, raw
 from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology
+from tests.draws import draws
 
 KAFKA, JSON = Format("KAFKA"), Format("JSON")
 K, V, G = Column("K", STRING, Role.KEY), Column("V", INTEGER), Column("G", STRING)
@@ -219,7 +220,7 @@ reads = st.lists(
 )
 
 
-@settings(max_examples=40, database=None)
+@settings(max_examples=draws(40), database=None)
 @example(
     batches=[[Line("k", ("a", 0), 0), Line("k", ("a", 0), 1)]],
     table=[Line("a", None, time) for time in (0, 0, 0, 0, 1, 0)],

@@ -9,6 +9,7 @@ import pytest
 from millstream.executor.sender_labels import SENDER_LABELS, label, senders_of
 from millstream.model.batch import raw_batch
 from millstream.model.errors import CorruptionError
+from tests.draws import draws
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ def test_neighbours_are_written_as_a_range(senders: list[int], text: bytes) -> N
     assert senders_of(text) == frozenset(senders)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(draws(20)))
 def test_what_is_written_is_read(seed: int) -> None:
     rnd = Random(seed)
     senders = sorted(rnd.sample(range(256), rnd.randint(1, 256)))

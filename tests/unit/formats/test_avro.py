@@ -34,6 +34,7 @@ from millstream.model.types import (
     Map,
     Struct,
 )
+from tests.draws import draws
 from tests.unit.formats.columns import COLUMNS
 
 Drawn = tuple[Any, st.SearchStrategy[Any]]
@@ -127,7 +128,7 @@ def written(schema: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=draws(500), deadline=None)
 @given(records())
 def test_what_fastavro_writes_is_read(drawn: tuple[Any, Any]) -> None:
     schema, value = drawn
@@ -135,7 +136,7 @@ def test_what_fastavro_writes_is_read(drawn: tuple[Any, Any]) -> None:
     assert read(b"12345" + written(schema, value), 5) == as_read(value, schema)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=draws(500), deadline=None)
 @given(records())
 def test_fastavro_reads_what_is_written(drawn: tuple[Any, Any]) -> None:
     schema, value = drawn
@@ -151,7 +152,7 @@ def test_fastavro_reads_what_is_written(drawn: tuple[Any, Any]) -> None:
     assert found == value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 @given(records(), st.data())
 def test_broken_bytes_are_no_crash(drawn: tuple[Any, Any], data: st.DataObject) -> None:
     schema, value = drawn

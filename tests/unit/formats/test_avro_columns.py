@@ -38,6 +38,7 @@ from millstream.model.types import (
     Struct,
 )
 from millstream.schemas.embedded import EmbeddedRegistry
+from tests.draws import draws
 from tests.unit.formats.test_avro import records, written
 
 LOGICAL: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -206,7 +207,7 @@ needs_library = pytest.mark.skipif(compiled_formats() is None, reason="it was no
 
 
 @needs_library
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=draws(500), deadline=None)
 @given(batches(), st.data())
 def test_it_reads_what_is_read_one_by_one(
     drawn: tuple[Any, list[bytes | None]], data: st.DataObject
@@ -230,7 +231,7 @@ def test_it_reads_what_is_read_one_by_one(
 
 
 @needs_library
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=draws(500), deadline=None)
 @given(batches(unions=0), st.data())
 def test_it_writes_what_is_written_one_by_one(
     drawn: tuple[Any, list[bytes | None]], data: st.DataObject

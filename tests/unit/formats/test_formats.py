@@ -36,6 +36,7 @@ from millstream.model.types import (
     SqlType,
     Struct,
 )
+from tests.draws import draws
 
 CON = duckdb.connect(config={"threads": 1})
 SCALARS: list[SqlType] = [
@@ -122,7 +123,7 @@ def read(schema: Schema, table: pa.Table, key: Format, value: Format, **more: An
 
 @pytest.mark.parametrize("name", ["JSON", "DELIMITED", "KAFKA", "MSGPACK", "PROTOBUF_NOSR"])
 @pytest.mark.parametrize("sql_type", [*SCALARS, *NESTED], ids=str)
-@settings(max_examples=12)
+@settings(max_examples=draws(12))
 @given(data=st.data())
 def test_what_is_written_is_read_back(name: str, sql_type: SqlType, data: st.DataObject) -> None:
     if not supports_type(name, sql_type):

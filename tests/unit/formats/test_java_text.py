@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from millstream.formats.java_text import double_text
 from millstream.model.java_number import java_double
+from tests.draws import draws
 
 CON = duckdb.connect(config={"threads": 1})
 
@@ -80,7 +81,7 @@ def scientific(value: float) -> str:
     return f"{sign}{figures[0]}.{figures[1:] or '0'}E{power}"
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_beyond_the_plain_range_it_is_scientific(value: float) -> None:
     plain = value == 0 or 1e-3 <= abs(value) < 1e7
@@ -88,7 +89,7 @@ def test_beyond_the_plain_range_it_is_scientific(value: float) -> None:
     assert text_of(value) == java_double(value) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(st.integers(1, 5000))
 def test_subnormal_numbers_read_back_in_every_text(steps: int) -> None:
     value = steps * 5e-324

@@ -35,6 +35,7 @@ from millstream.model.types import (
     Decimal,
     SqlType,
 )
+from tests.draws import draws
 
 CON = duckdb.connect(config={"threads": 1})
 COLUMNS = (Column("N", BIGINT), Column("TEXT", STRING), Column("D", DOUBLE), Column("GONE", STRING))
@@ -226,7 +227,7 @@ def broken(draw: st.DrawFn) -> list[bytes]:
     return [bytes(whole[at:to]) for at, to in itertools.pairwise(cuts)]
 
 
-@settings(max_examples=400)
+@settings(max_examples=draws(400))
 @given(broken(), st.sampled_from(PARTLY))
 def test_broken_records_are_never_cut(rows: list[bytes], wanted: tuple[int, ...]) -> None:
     layout = replace(MIXED, wanted=wanted)
@@ -242,7 +243,7 @@ def test_broken_records_are_never_cut(rows: list[bytes], wanted: tuple[int, ...]
         assert all(expected[name].equals(column) for name, column in found.items())
 
 
-@settings(max_examples=50)
+@settings(max_examples=draws(50))
 @given(broken(), st.sampled_from(PARTLY))
 def test_a_batch_with_broken_records_is_read_as_one_by_one(
     rows: list[bytes], wanted: tuple[int, ...]
@@ -258,7 +259,7 @@ def test_whole_records_of_one_shape_are_cut(rows: list[str]) -> None:
 values = st.sampled_from(["1", "-0", "null", '""', '"q"', '"1"', "2.5", "1e400", "true", '"\\""'])
 
 
-@settings(max_examples=100)
+@settings(max_examples=draws(100))
 @given(st.lists(st.tuples(values, values, values, values), min_size=1, max_size=3))
 def test_quotes_in_unexpected_places(rows: list[tuple[str, str, str, str]]) -> None:
     plain = '{"u":"x","n":1,"v":2,"text":"y","d":0.5}'

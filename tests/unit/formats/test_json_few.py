@@ -31,6 +31,7 @@ from millstream.model.types import (
     Decimal,
     SqlType,
 )
+from tests.draws import draws
 
 CON = duckdb.connect(config={"threads": 1})
 MS = datetime.timedelta(milliseconds=1)
@@ -55,7 +56,7 @@ VALUES: list[tuple[SqlType, st.SearchStrategy[Any]]] = [
 
 @pytest.mark.parametrize("wrapped", [True, False])
 @pytest.mark.parametrize(("sql_type", "values"), VALUES, ids=lambda v: str(v)[:20])
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @given(data=st.data())
 def test_as_sql_writes_it(
     sql_type: SqlType, values: st.SearchStrategy[Any], wrapped: bool, data: st.DataObject
@@ -95,7 +96,7 @@ ROW = st.tuples(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(200))
 @given(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 11))
 def test_records_are_joined_as_sql_writes_them(rows: list[tuple[Any, ...]], start: int) -> None:
     start = min(start, len(rows) - 1)

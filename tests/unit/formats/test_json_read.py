@@ -32,6 +32,7 @@ from millstream.model.types import (
     SqlType,
     Struct,
 )
+from tests.draws import draws
 
 CON = duckdb.connect(config={"threads": 1})
 NESTED = Struct((Field("F", Struct((Field("G", BOOLEAN), Field("H", Array(STRING))))),))
@@ -101,7 +102,7 @@ def check(payload: list[bytes | None], layout: Layout) -> None:
         assert left.equals(right) or left.to_string(window=99) == right.to_string(window=99), column
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(
     st.lists(records, min_size=1, max_size=6),
     st.lists(st.sampled_from(TYPES), min_size=2, max_size=2),
@@ -112,7 +113,7 @@ def test_fast_equals_exact(texts: list[str], types: list[SqlType], wanted: tuple
     check([text.encode() for text in texts], Layout(columns, wanted))
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(150))
 @given(st.sampled_from(TYPES), st.lists(tokens, min_size=1, max_size=4))
 def test_fast_equals_exact_where_records_have_one_shape(
     sql_type: SqlType, texts: list[str]
@@ -121,7 +122,7 @@ def test_fast_equals_exact_where_records_have_one_shape(
     check([f'{{"a":{text},"B":"x"}}'.encode() for text in texts], Layout(columns, (0, 1)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(150))
 @given(st.sampled_from(TYPES), st.lists(tokens, min_size=1, max_size=4))
 def test_fast_equals_exact_for_a_bare_value(sql_type: SqlType, texts: list[str]) -> None:
     layout = Layout((Column("A", sql_type),), (0,), wrapped=False)

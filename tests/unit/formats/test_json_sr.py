@@ -26,6 +26,7 @@ from millstream.model.types import (
     SqlType,
     Struct,
 )
+from tests.draws import draws
 
 COLUMNS: tuple[tuple[str, SqlType], ...] = (
     ("ID", BIGINT),
@@ -62,7 +63,7 @@ def shown(read: Read) -> str:
 
 
 @pytest.mark.parametrize("entries", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(draws(8)))
 def test_maps_in_both_forms(seed: int, entries: float) -> None:
     rng, con = random.Random(seed), duckdb.connect()
     payloads: list[bytes | None] = []

@@ -20,6 +20,7 @@ from millstream.formats.payload import Layout
 from millstream.model.errors import RecordError
 from millstream.model.schema import Column
 from millstream.model.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Array, SqlType
+from tests.draws import draws
 from tests.unit.formats.json_pieces import payloads
 
 CON = duckdb.connect(config={"threads": 1})
@@ -109,7 +110,7 @@ def check(rows: list[bytes], layout: Layout) -> None:
             assert left.to_string(window=99) == right.to_string(window=99)
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(200))
 @given(
     st.lists(payloads(), min_size=1, max_size=6),
     st.sampled_from(TYPES),
@@ -121,7 +122,7 @@ def test_a_value_without_a_record(
     check(rows * (64 // len(rows) + 1), Layout((Column("K", sql_type),), wanted, wrapped=False))
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(200))
 @given(
     st.lists(payloads(), min_size=1, max_size=6),
     st.integers(0, 64),

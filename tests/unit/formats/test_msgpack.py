@@ -33,6 +33,7 @@ from millstream.model.types import (
     SqlType,
     Struct,
 )
+from tests.draws import draws
 from tests.unit.formats.test_formats import NESTED, SCALARS, raw, read, schema_of, values, written
 
 FORM, NONE = Format("MSGPACK"), Format("NONE")
@@ -153,7 +154,7 @@ def test_a_record_without_columns_is_not_a_deletion() -> None:
     assert write_msgpack([pa.nulls(1, pa.int32())], layout).to_pylist() == [b"\x81\xa1A\xc0"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(st.data())
 def test_random_and_mutated_bytes_are_rows_or_problems(data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from([*SCALARS, *NESTED]), min_size=1, max_size=4))

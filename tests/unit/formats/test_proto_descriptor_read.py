@@ -14,6 +14,7 @@ from millstream.formats.proto_schema import parse_proto
 from millstream.formats.proto_types import message_of, proto_text
 from millstream.formats.schema_error import SchemaError
 from tests.conformance.messages import IMPORTED, messages_of
+from tests.draws import draws
 from tests.unit.formats.columns import COLUMNS
 from tests.unit.formats.test_protobuf import SCALARS
 
@@ -65,7 +66,7 @@ def test_imports_may_be_descriptors() -> None:
     assert parse_proto(text, [("o.proto", sent)]) == parse_proto(text, [("o.proto", other)])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=draws(500), deadline=None)
 @given(st.sampled_from(sorted(TEXTS)), st.data())
 def test_broken_descriptors_are_no_crash(name: str, data: st.DataObject) -> None:
     content = bytearray(descriptor(TEXTS[name]))

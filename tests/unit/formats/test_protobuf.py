@@ -33,6 +33,7 @@ from millstream.model.types import (
     Struct,
 )
 from tests.conformance.messages import messages_of
+from tests.draws import draws
 from tests.unit.formats.columns import COLUMNS
 
 SCALARS = """
@@ -92,7 +93,7 @@ DRAWN = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 @given(*DRAWN)
 def test_what_google_writes_is_read(
     values: dict[str, Any], entries: dict[str, int], texts: dict[int, str]
@@ -103,7 +104,7 @@ def test_what_google_writes_is_read(
     assert found == expected(values, entries, texts)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 @given(DRAWN[0])
 def test_google_reads_what_is_written(values: dict[str, Any]) -> None:
     file = parse_proto(SCALARS)
@@ -129,7 +130,7 @@ message M {
 """
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=draws(200), deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=8), st.data())
 def test_what_is_there_twice_is_as_google_reads_it(drawn: list[int], data: st.DataObject) -> None:
     """Messages are merged, and of alternatives the last one counts."""
@@ -249,7 +250,7 @@ def test_what_protobuf_cannot_have(kind: Any) -> None:
         write([[("k", [1])] if isinstance(kind, Map) else [[1]]])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 @given(DRAWN[0], st.data())
 def test_broken_bytes_are_no_crash(values: dict[str, Any], data: st.DataObject) -> None:
     content = bytearray(message(values, {}, {}).SerializeToString())

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millstream.functions.catalogue import builtin_catalogue
+from tests.draws import draws
 from tests.unit.functions.running import Row, Running
 
 AGGREGATES = builtin_catalogue().aggregate
@@ -276,7 +277,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda case: f"{case[0]}-{case[1]}")
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(8), suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(
         st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.integers(-4, 4)), st.booleans()),

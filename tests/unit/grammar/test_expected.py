@@ -8,6 +8,7 @@ from millstream_grammar.expected import Word, expected
 from millstream_grammar.grammar import Keyword, Lexical, Symbol
 from millstream_grammar.sentences import sentence
 from millstream_parser.lexemes import LexemeKind, lexemes
+from tests.draws import draws
 
 
 def words(text: str) -> list[Word]:
@@ -54,7 +55,7 @@ def test_rules_are_named_from_the_inside() -> None:
     assert item.rules == ("source", "query", "select", "statement")
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(draws(150)))
 def test_every_sentence_can_be_written_word_by_word(seed: int) -> None:
     tokens = words(sentence(seed))
     assert any(item.item == Symbol(";") for item in expected(tokens)), sentence(seed)

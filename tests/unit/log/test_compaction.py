@@ -18,6 +18,7 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Fetched, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import UnavailableError
+from tests.draws import draws
 
 HOUR = 3_600_000
 ALL = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "10"}
@@ -253,7 +254,7 @@ def test_tables_of_an_exchange_that_was_not_finished(tmp_path: Path) -> None:
     world.log.close()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(draws(10)))
 def test_whatever_happens(seed: int, tmp_path: Path) -> None:
     """Nothing leaves that is not superseded, and all that is does, from closed segments; each read
     finds just what is left."""

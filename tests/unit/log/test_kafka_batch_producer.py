@@ -23,6 +23,7 @@ from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA, raw_batch
 from millstream.model.errors import StatementError
+from tests.draws import draws
 from tests.patience import PATIENCE_S
 from tests.unit.log.kafka_batches import batches, shown
 
@@ -99,7 +100,7 @@ def test_what_is_sent_is_written(
     intake.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
     ends = {(topic, 0): 0, (topic, 1): 0}
 
-    @settings(max_examples=60)
+    @settings(max_examples=draws(60))
     @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
     def check(sent: list[tuple[int, pa.Table]]) -> None:
         firsts = dict(ends)

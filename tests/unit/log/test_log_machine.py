@@ -15,6 +15,7 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Log, Outcome, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.errors import CorruptionError, FencedError, MillstreamError, StatementError
+from tests.draws import draws
 from tests.unit.log.suite import numbers_of_table, table_of
 
 NAMES = st.sampled_from(["a", "b"])
@@ -189,4 +190,4 @@ class Logs(RuleBasedStateMachine):
 
 
 TestLogs = Logs.TestCase
-TestLogs.settings = settings(max_examples=15, stateful_step_count=30)
+TestLogs.settings = settings(max_examples=draws(15), stateful_step_count=30)

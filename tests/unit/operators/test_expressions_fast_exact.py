@@ -19,6 +19,7 @@ from millstream.operators.sql import guarded, identifier
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.draws import draws
 from tests.registered import register
 
 CATALOGUE = Catalogue({}, {}, {})
@@ -91,7 +92,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=draws(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=TEXTS, rows=st.lists(ROW, min_size=1, max_size=3))

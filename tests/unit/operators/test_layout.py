@@ -10,13 +10,14 @@ from sqlglot import tokenize
 
 from millstream.operators.layout import laid_out
 from millstream.operators.sql import identifier, literal
+from tests.draws import draws
 
 TEXT = "SELECT shown FROM (SELECT {0} AS shown,\n   {1} FROM (VALUES (1)) x ({1})\n) WHERE TRUE"
 ODD = st.text(alphabet="a'\" \n\r\t\\()[]-/*$;{}#%\u2028😀", min_size=1, max_size=20)
 LONG = ", ".join(f'"a rather long name {number}"' for number in range(5))
 
 
-@settings(max_examples=300, derandomize=True, database=None)
+@settings(max_examples=draws(300), derandomize=True, database=None)
 @given(ODD, ODD)
 def test_literals_and_names_keep_their_lines(text: str, name: str) -> None:
     shown = laid_out(TEXT.format(literal(text), identifier(name)))

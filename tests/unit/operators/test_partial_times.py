@@ -20,6 +20,7 @@ from millstream.model.errors import StatementError
 from millstream.model.types import DATE, STRING, TIME, TIMESTAMP, SqlType
 from millstream.operators.casts import convert
 from millstream.plan.instants import epoch_millis
+from tests.draws import draws
 
 CON = duckdb.connect(config={"threads": 1})
 MOMENTS = {
@@ -133,7 +134,7 @@ PIECES = st.tuples(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300), deadline=None)
 @given(PIECES)
 def test_literals_and_casts_agree(text: str) -> None:
     sql = convert("v", STRING, TIMESTAMP, exact=True)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.operators.session_plan import session_plan
+from tests.draws import draws
 
 GAP, GRACE = 5, 3
 Session = tuple[int, int, int, int]
@@ -82,7 +83,7 @@ records = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 80)), max_size=30
 later = st.lists(st.tuples(st.integers(0, 2), st.integers(40, 110)), max_size=30)
 
 
-@settings(max_examples=300, database=None)
+@settings(max_examples=draws(300), database=None)
 @given(earlier=records, records=later)
 def test_islands_come_to_what_row_by_row_gives(
     earlier: list[tuple[int, int]], records: list[tuple[int, int]]

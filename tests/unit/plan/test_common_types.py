@@ -26,6 +26,7 @@ from millstream.operators.sql import identifier
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
+from tests.draws import draws
 from tests.registered import register
 
 CATALOGUE = builtin_catalogue()
@@ -100,7 +101,7 @@ def in_type(value: Number, kind: SqlType) -> object:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(items=st.lists(NUMBERS, min_size=1, max_size=4))
 def test_elements_are_widened(con: duckdb.DuckDBPyConnection, items: list[Typed]) -> None:
     kind = common([kind for kind, _ in items])
@@ -113,7 +114,7 @@ def test_elements_are_widened(con: duckdb.DuckDBPyConnection, items: list[Typed]
     assert isinstance(found, Map) and found.value == kind
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(items=st.lists(decimals(), min_size=2, max_size=4))
 def test_the_greatest_and_the_least_of_decimals(
     con: duckdb.DuckDBPyConnection, items: list[Typed]
@@ -126,7 +127,7 @@ def test_the_greatest_and_the_least_of_decimals(
         assert as_number(value) == in_type(best(number for _, number in items), kind)
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(left=NUMBERS, right=NUMBERS)
 def test_branches_have_one_type(con: duckdb.DuckDBPyConnection, left: Typed, right: Typed) -> None:
     text = f"CASE WHEN 1 = 1 THEN {written(left)} ELSE {written(right)} END"
@@ -138,7 +139,7 @@ def test_branches_have_one_type(con: duckdb.DuckDBPyConnection, left: Typed, rig
         computed(con, text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(40))
 @given(left=NUMBERS, items=st.lists(NUMBERS, min_size=1, max_size=3))
 def test_numbers_of_any_types_are_compared_as_numbers(
     con: duckdb.DuckDBPyConnection, left: Typed, items: list[Typed]

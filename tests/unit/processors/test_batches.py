@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import millstream
 from millstream import BatchContext, BatchProcessor, Database, EngineSettings, KeyValueStore
 from millstream.runtime.spec import QueryState
+from tests.draws import draws
 
 STREAM = """
 CREATE STREAM s (k STRING KEY, v BIGINT, l ARRAY<INT>)
@@ -58,7 +59,7 @@ def rows(db: Database, sql: str) -> list[tuple[Any, ...]]:
 RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-9, 9)), min_size=1, max_size=20)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(RECORDS, st.integers(0, 20), st.integers(1, 6))
 def test_state_whatever_the_batches_and_restarts(
     tmp_path_factory: pytest.TempPathFactory,

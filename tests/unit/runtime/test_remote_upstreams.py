@@ -26,6 +26,7 @@ from millstream.runtime.runtime import (
 )
 from millstream.state.store import Store
 from millstream.topology.split import LayoutOf, labelled
+from tests.draws import draws
 from tests.properties.pipeline import LAYOUTS, executor_specs, topology_of
 from tests.simulation.pure import Disk, PureExecutor
 from tests.unit.runtime.queries import REKEY
@@ -192,7 +193,7 @@ def filled(
     return two
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(draws(3)))
 @pytest.mark.parametrize("markers", [False, True])
 @pytest.mark.parametrize("guarantee", list(Guarantee))
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -206,7 +207,7 @@ def test_nothing_is_late(
     two.close()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(draws(6)))
 @pytest.mark.parametrize("held_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sql", [WINDOWED, TWICE])
@@ -231,7 +232,7 @@ def test_a_sender_at_the_end_is_not_waited_for() -> None:
     two.close()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(draws(2)))
 @pytest.mark.parametrize("guarantee", list(Guarantee))
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sql", [WINDOWED, TWICE])

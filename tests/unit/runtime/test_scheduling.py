@@ -13,6 +13,7 @@ from millstream.runtime.scheduling import (
     next_batch,
     rest_ms,
 )
+from tests.draws import draws
 from tests.unit.runtime.queries import LONE, Bench
 
 FULL = 1000
@@ -45,7 +46,7 @@ def test_a_commit_that_is_due_comes_before_records() -> None:
     assert chosen((Candidate("a", FULL), Candidate("b", due=True))) == "b"
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(30))
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**7), st.integers(-9, 9), st.booleans()), min_size=2, max_size=8

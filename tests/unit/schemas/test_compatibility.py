@@ -19,6 +19,7 @@ from millstream.schemas.compatibility import Level, check_schema, incompatibilit
 from millstream.schemas.json_changes import json_changes
 from millstream.schemas.json_shapes import Document, document
 from tests.conformance.messages import messages_of
+from tests.draws import draws
 
 INT, TEXT, NUMBER = {"type": "integer"}, {"type": "string"}, {"type": "number"}
 NULL = {"type": "null"}
@@ -363,7 +364,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(500), deadline=None, suppress_health_check=list(HealthCheck))
 @given(SCHEMAS, SCHEMAS, st.lists(VALUES, min_size=20, max_size=20))
 def test_what_is_valid_by_the_old_schema_is_by_a_compatible_one(
     old: Any, new: Any, values: list[Any]
@@ -411,7 +412,7 @@ def _value(kind: Any) -> Any:
     return [_value(kind["items"])] if isinstance(kind, dict) else AVRO_VALUES[kind]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(RECORDS, RECORDS)
 def test_avro_s_other_library_reads_what_is_compatible(old: Any, new: Any) -> None:
     before, after = _record(old), _record(new)
@@ -435,7 +436,7 @@ FIELDS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(FIELDS, FIELDS)
 def test_google_s_library_reads_what_is_compatible(old: Any, new: Any) -> None:
     texts = [

@@ -18,6 +18,7 @@ import millstream
 from millstream import AsyncContext, AsyncProcessor, Database, EngineSettings, KeyValueStore, Record
 from millstream.runtime.spec import QueryState, Step
 from millstream.testing import TopologyTestDriver
+from tests.draws import draws
 
 SQL = """
 CREATE STREAM numbers (id STRING KEY, n INT)
@@ -137,7 +138,7 @@ NUMBERS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(NUMBERS, st.integers(1, 50))
 def test_rows_are_those_of_a_plain_loop_whatever_the_batches(
     numbers: list[tuple[str, int]], batch: int

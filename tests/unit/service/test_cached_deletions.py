@@ -20,6 +20,7 @@ from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
 from millstream.service.execution import open_engine
+from tests.draws import draws
 
 SOURCES = """
 CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', PARTITIONS=1);
@@ -100,7 +101,7 @@ def net(commits: Sequence[Sequence[Change]]) -> list[list[Change]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(draws(2)))
 @pytest.mark.parametrize("name", QUERIES)
 def test_each_commit_has_the_net_changes_of_its_keys(name: str, seed: int) -> None:
     plain = list(run(QUERIES[name], seed, cached=False))

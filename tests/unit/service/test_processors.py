@@ -17,6 +17,7 @@ from millstream import Database, EngineSettings, KeyValueStore, Processor, Recor
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.runtime.spec import QueryState
+from tests.draws import draws
 
 MINUTE = dt.timedelta(minutes=1)
 BASE = 1_700_000_000_000
@@ -105,7 +106,7 @@ def expected(readings: list[tuple[str, int]]) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=draws(12), deadline=None)
 @given(READINGS, st.integers(1, 4), st.integers(0, 25))
 def test_rows_whatever_the_batches_and_restarts(
     tmp_path_factory: pytest.TempPathFactory,

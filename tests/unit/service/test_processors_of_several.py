@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import millstream
 from millstream import Database, EngineSettings, KeyValueStore, Processor, Record, StatementError
+from tests.draws import draws
 
 SQL = """
 CREATE STREAM debits (account STRING KEY, amount INT)
@@ -74,7 +75,7 @@ PAYMENTS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=draws(15), deadline=None)
 @given(PAYMENTS, st.integers(1, 4))
 def test_they_are_in_the_order_of_time_whatever_the_batches(
     payments: list[tuple[str, str, int]], batch: int

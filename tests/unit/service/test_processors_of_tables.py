@@ -19,6 +19,7 @@ from millstream import (
     Record,
     Topology,
 )
+from tests.draws import draws
 from tests.unit.processors.test_batches import Doubled
 
 BASE = 1_700_000_000_000
@@ -87,7 +88,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=draws(25), deadline=None)
 @given(CHANGES, st.integers(1, 5))
 def test_changes_and_deletions_come_in_the_order_of_time(
     changes: list[tuple[str, str | int | None]], batch: int

@@ -16,6 +16,7 @@ from millstream import AsyncProcessor, BatchProcessor, Database, EngineSettings,
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.runtime.spec import QueryState
+from tests.draws import draws
 from tests.patience import until
 
 SQL = """
@@ -93,7 +94,7 @@ def lines(db: Database) -> list[tuple[str, str]]:
     return list(db.execute("SELECT id, line FROM audit"))  # type: ignore[arg-type]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([1, 2, WRONG])), max_size=20),
     st.integers(1, 6),

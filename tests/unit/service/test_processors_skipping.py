@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import millstream
 from millstream import Database, EngineSettings, KeyValueStore, Processor, Record
 from millstream.runtime.spec import QueryState
+from tests.draws import draws
 
 SQL = """
 CREATE STREAM numbers (id STRING KEY, n INT)
@@ -91,7 +92,7 @@ NUMBERS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=draws(25), deadline=None)
 @given(NUMBERS, st.integers(1, 5))
 def test_a_record_that_fails_leaves_nothing_whatever_the_batches(
     numbers: list[tuple[str, int]], batch: int

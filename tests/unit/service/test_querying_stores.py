@@ -18,6 +18,7 @@ from millstream import (
     Record,
     col,
 )
+from tests.draws import draws
 from tests.unit.service.test_store_kinds import BASE, DOINGS, LIFE, SQL, Model, at, opened
 
 
@@ -25,7 +26,7 @@ def rows(db: Database, text: str, *parameters: Any) -> list[Any]:
     return db.execute(text, list(parameters) or None).fetchall()  # type: ignore[union-attr]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(DOINGS)
 def test_a_query_shows_what_the_processor_would_see(
     doings: list[tuple[int, str, str, int, int]],

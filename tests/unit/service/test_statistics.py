@@ -25,6 +25,7 @@ import millstream
 from millstream import Database
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
+from tests.draws import draws
 
 Value = float | None
 Change = tuple[int, str, Value, Value]
@@ -139,7 +140,7 @@ def written(db: Database) -> list[tuple[str, tuple[object, ...]]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(draws(6)))
 def test_a_stream_live_and_over_history(seed: int) -> None:
     random = Random(seed)
     rows = some(random, 120)
@@ -162,7 +163,7 @@ def answers(db: Database, query: str) -> dict[str, tuple[object, ...]]:
     return {row[0]: bits(row[1:]) for row in (tuple(row) for row in db.execute(query))}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(draws(6)))
 def test_a_table_whose_rows_change(seed: int) -> None:
     """Values leave in another order than they arrived; a deletion removes and adds nothing."""
     random = Random(100 + seed)

@@ -27,6 +27,7 @@ from millstream import (
     WindowStore,
 )
 from millstream.processors.times import as_ms, as_time
+from tests.draws import draws
 
 BASE = 1_700_000_000_000
 LIFE = 20
@@ -175,7 +176,7 @@ def opened(path: str = ":memory:", batch: int = 1_000) -> Database:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60), deadline=None)
 @given(DOINGS, st.integers(1, 6))
 def test_they_hold_what_dictionaries_hold_whatever_the_batches(
     doings: list[tuple[int, str, str, int, int]], batch: int

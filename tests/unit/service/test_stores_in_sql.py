@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import millstream
 from millstream import Database, EngineSettings, KeyValueStore, Processor, ProcessorContext, Record
 from millstream.runtime.spec import QueryState
+from tests.draws import draws
 
 SQL = """
 CREATE STREAM numbers (id STRING KEY, n INT)
@@ -50,7 +51,7 @@ def opened(processor: type[Processor], *, batch: int = 1_000, path: str = ":memo
     return db
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=draws(25), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([-1, 0, 1, 2])), max_size=15),
     st.integers(1, 4),
