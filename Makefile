@@ -65,7 +65,7 @@ DRAWS ?= 1/4
 
 test: $(STAMP) clients  ## All tests, with a share of the examples that are drawn at random (half an hour): DRAWS=1 for all
 	@$(COMPILE)
-	@$(IN_MEMORY) MILLSTREAM_DRAWS=$(DRAWS) $(PYTEST) -n 2 -o tmp_path_retention_policy=failed tests
+	@$(IN_MEMORY) TEST_DRAWS=$(DRAWS) $(PYTEST) -n 2 -o tmp_path_retention_policy=failed tests
 
 check: $(STAMP)  ## Lint, spelling, types and the fast tests, as before each commit
 	@$(BIN)/ruff check .

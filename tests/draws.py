@@ -8,7 +8,7 @@ import os
 from fractions import Fraction
 from math import ceil
 
-SHARE = Fraction(os.environ.get("MILLSTREAM_DRAWS", "1/4"))
+SHARE = Fraction(os.environ.get("TEST_DRAWS", "1/4"))
 
 
 def draws(whole: int) -> int:
