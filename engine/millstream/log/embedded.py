@@ -20,12 +20,12 @@ from millstream.log.ahead import AheadReader
 from millstream.log.arrival import Arrivals, after_openings, with_arrivals
 from millstream.log.checks import (
     check_epoch,
-    check_new_topic,
     check_partition,
     closed,
 )
 from millstream.log.commit_mark import CommitMark
 from millstream.log.contents import Contents
+from millstream.log.creating import create_together, raise_first
 from millstream.log.duckfile import STATE, is_shared, open_file, opening_error
 from millstream.log.embedded_reads import EmbeddedReads
 from millstream.log.embedded_usage import EmbeddedUsage
@@ -41,7 +41,6 @@ from millstream.log.log import (
     Topic,
     TopicPartition,
     configured,
-    create_one_by_one,
     describe_one_by_one,
     ends_one_by_one,
     of_places,
@@ -169,16 +168,21 @@ class EmbeddedLog:
 
     def create_topic(self, topic: Topic) -> None:
         """See `Log`."""
-        with self._lock:
-            check_new_topic(topic, self.topic(topic.name))
-            with self._change() as (cursor, _):
-                stored = tables.insert_topic(cursor, topic)
-            self._contents.topics[topic.name] = stored
-        self._watchers.call(changed(topic.name))
+        raise_first(self.create_topics([topic]))
 
     def create_topics(self, topics: Sequence[Topic]) -> list[Topic | MillstreamError]:
         """See `Log`."""
-        return create_one_by_one(self, topics)
+        with self._lock:
+            results = create_together(topics, self.topic, self._insert_topics)
+        for topic in (result for result in results if isinstance(result, Topic)):
+            self._watchers.call(changed(topic.name))
+        return results
+
+    def _insert_topics(self, topics: Sequence[Topic]) -> Sequence[Topic]:
+        with self._change() as (cursor, _):
+            stored = [tables.insert_topic(cursor, topic) for topic in topics]
+        self._contents.topics.update((each.topic.name, each) for each in stored)
+        return [each.topic for each in stored]
 
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
@@ -283,11 +287,9 @@ class EmbeddedLog:
         return {place: self.written_end(*place) for place in topic_partitions}
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        """See `Log`. `maintain` frees the space, a segment at a time.
-
-        The next transaction of the file makes it durable: a crash before that is one before the
-        truncation, because nothing has been written since.
-        """
+        """See `Log`. `maintain` frees the space, a segment at a time. The next transaction of the
+        file makes it durable: a crash before that is one before the truncation, because nothing has
+        been written since."""
         with self._lock:
             stored = self._stored(topic, partition)
             start = min(before, stored.ends[partition])
@@ -331,11 +333,8 @@ class EmbeddedLog:
             self._require_open()
             if self._file.doubt:
                 self._settle()
-            epoch = self._epochs.get(identity, 0) + 1
-            with self._change() as (cursor, _):
-                cursor.execute("DELETE FROM log.writers WHERE identity = ?", [identity])
-                cursor.execute("INSERT INTO log.writers VALUES (?, ?)", [identity, epoch])
-            self._epochs[identity] = epoch
+            # Not written: the file is open in one process, and its writers end with it.
+            epoch = self._epochs[identity] = self._epochs.get(identity, 0) + 1
             return EmbeddedWriter(self._write, identity, epoch)
 
     def send(self, appended: Sequence[Appended[pa.Table]]) -> None:
