@@ -130,7 +130,7 @@ def test_damage_is_told_or_does_not_count(tmp_path: Path, opener: Opener) -> Non
     for whole in copies(tmp_path).values():
         before = opener.open(whole)
         assert len(before["numbers"]) == 40
-        for how, _ in damages(whole, tmp_path / "damaged", draws(40), 9):
+        for how, _ in damages(whole, tmp_path / "damaged", 40, 9):
             verdict = judged(opener.open(tmp_path / "damaged"), before)
             assert verdict in ("same", "refused"), how
             verdicts.add(verdict)
