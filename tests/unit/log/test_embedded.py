@@ -89,7 +89,8 @@ try:
         assert not log.maintain()
 except UnavailableError as error:
     print(error.code)
-for call in (lambda: log.read("t", 0, 0, 1), lambda: log.writer("w")):
+appended = [Appended("t", 0, batch, 10)]
+for call in (lambda: log.read("t", 0, 0, 1), lambda: log.writer("w").append(appended)):
     try:
         call()
     except UnavailableError as error:
