@@ -63,7 +63,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 IN_MEMORY := $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 4000000 {print "TMPDIR=/dev/shm"}')
 DRAWS ?= 1/4
 
-test: $(STAMP) clients  ## All tests, with a share of the examples that are drawn at random (half an hour): DRAWS=1 for all
+test: $(STAMP) clients  ## All tests, with a share of the examples that are drawn at random (up to an hour): DRAWS=1 for all
 	@$(COMPILE)
 	@$(IN_MEMORY) TEST_DRAWS=$(DRAWS) $(PYTEST) -n 2 -o tmp_path_retention_policy=failed tests
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from millstream import Database, History, Rows
-from millstream.model.errors import MillstreamError
+from millstream import Database
 from millstream.query.session import Session
-from millstream.service.execution import execute_script
 from millstream_grammar.grammar import statement_names
 from tests.docs_sql import heading
-from tests.refusals.sources import MORE, OWN, opened
+from tests.refusals.sources import MORE, OWN, opened, refusal
 from tests.refusals.table import ROWS
 from tests.refusals.table.row import Refused
+from tests.sql.first_day import told
 
 INTRODUCTION = """\
 What Millstream refuses, statement by statement, and the answer: the part it points at is
@@ -40,14 +39,14 @@ _KINDS = {
 
 def refused(made: str) -> str:
     """The page; `made` says where it is from."""
-    chapters: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     with opened() as database:
         for row in shown():
-            chapters.setdefault(chapter_of(row.text), []).append(_entry(database, row))
+            entries.setdefault(chapter_of(row.text), []).append(_entry(database, row))
     page = f"# Refused statements\n\n{made}\n{INTRODUCTION}"
     order = [*map(heading, statement_names()), OTHER]
-    for title in sorted(chapters, key=order.index):
-        page += f"\n## {title}\n" + "".join(chapters[title])
+    for title in sorted(entries, key=order.index):
+        page += f"\n## {title}\n" + "".join(entries[title])
     return page + f"\n## The sources\n\n```sql\n{(OWN + MORE).strip()}\n```\n"
 
 
@@ -73,13 +72,10 @@ def chapter_of(text: str) -> str:
 
 def _entry(database: Database, row: Refused) -> str:
     session = Session(dict(row.given), local=row.local)
-    error = _refusal(database, session, row.text)
     given = "".join(f"SET '{name}' = '{value}';\n" for name, value in row.given.items())
-    lines = [line for line in error.message.split("\n") if not line.startswith("Statement: ")]
-    told = [f"  {line}".rstrip() for line in lines]
-    hint = [f"  => {error.hint}"] if error.hint else []
     over = "" if row.local else "-- over a network\n"
-    return "\n```text\n" + over + given + "\n".join([*_underlined(row), *told, *hint]) + "\n```\n"
+    answer = told(refusal(database, session, row.text))
+    return "\n```text\n" + over + given + "\n".join([*_underlined(row), answer]) + "\n```\n"
 
 
 def _underlined(row: Refused) -> list[str]:
@@ -95,13 +91,3 @@ def _underlined(row: Refused) -> list[str]:
         if first < last:
             found.append(" " * (first - begin) + "^" * (last - first))
     return found
-
-
-def _refusal(database: Database, session: Session, text: str) -> MillstreamError:
-    try:
-        for result in execute_script(database.engine, text, session):
-            if isinstance(result, Rows | History):
-                list(result)
-    except MillstreamError as error:
-        return error
-    raise AssertionError(f"It is not refused: {text}")

@@ -1,5 +1,6 @@
-"""How much the random tests try. `make test` takes a quarter of their draws, so that it is done in
-half an hour; `make test DRAWS=1` takes all of them, as before a release. What is not drawn (tables,
+"""How much the random tests try. `make test` takes a quarter of their draws, so that it ends in the
+time that CI has on a slow day; `make test DRAWS=1` takes all, as before a release. Of examples it
+is another quarter in each run, of numbered seeds always the first. What is not drawn (tables,
 modes, conformance cases) is tried as a whole by either."""
 
 from __future__ import annotations

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import millstream
-from millstream import Database
+from millstream import Database, History, Rows
 from millstream.log.log import Topic
+from millstream.model.errors import ConflictError, StatementError
 from millstream.model.schema_text import SchemaText
+from millstream.query.session import Session
+from millstream.service.execution import execute_script
 from tests.unit.processors.test_batches import Doubled
 from tests.unit.service.test_processors import Silence
 
@@ -97,3 +100,15 @@ def opened() -> Iterator[Database]:
         database.execute(f"TERMINATE {database.engine.catalog.source('DERIVED').query_id};")
         database.wait()
         yield database
+
+
+def refusal(database: Database, session: Session, text: str) -> StatementError | ConflictError:
+    """How a statement is refused, if not at once then as its rows are read. AssertionError if it
+    is not."""
+    try:
+        for result in execute_script(database.engine, text, session):
+            if isinstance(result, Rows | History):
+                list(result)
+    except (StatementError, ConflictError) as error:
+        return error
+    raise AssertionError(f"It is not refused: {text}")

@@ -20,12 +20,11 @@ from millstream.model.errors import ConflictError, MillstreamError, StatementErr
 from millstream.model.overrides import Overrides
 from millstream.model.schema import Column
 from millstream.model.types import STRING
-from millstream.query.results import History, Rows, Stream
+from millstream.query.results import Stream
 from millstream.query.session import Bounds, Session
-from millstream.service.execution import execute_script
 from tests.patience import PATIENCE_S
 from tests.refusals.families import TEMPLATES, families_of, pattern
-from tests.refusals.sources import opened
+from tests.refusals.sources import opened, refusal
 from tests.refusals.table import ROWS
 from tests.refusals.table.row import Refused
 from tests.refusals.test_refusals import GOLDEN, Refusal, tried
@@ -83,15 +82,6 @@ EXEMPT = {
 def database() -> Iterator[Database]:
     with opened() as database:
         yield database
-
-
-def refusal(database: Database, session: Session, text: str) -> MillstreamError:
-    """How a statement is refused, if not at once then as its rows are read."""
-    with pytest.raises((StatementError, ConflictError)) as caught:
-        for result in execute_script(database.engine, text, session):
-            if isinstance(result, Rows | History):
-                list(result)
-    return caught.value
 
 
 def parameters_of(error: MillstreamError, family: str) -> Mapping[str, str]:

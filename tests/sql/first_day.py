@@ -37,14 +37,19 @@ def blocks() -> Iterator[tuple[str, str]]:
         yield "\n".join(lines[:count]), "\n".join(lines[count:])
 
 
+def told(error: MillstreamError) -> str:
+    """The message and the hint of an error, as they stand in the file."""
+    lines = [line for line in error.message.split("\n") if not line.startswith("Statement: ")]
+    message = [_INDENT + line for line in lines if line]
+    return "\n".join([*message, *([_HINT + error.hint] if error.hint else [])])
+
+
 def answer(database: millstream.Database, statement: str) -> str:
     """What a session of its own is answered; "" if the statement succeeds."""
     try:
         found = millstream.Database(database.engine, Session()).execute(statement)
     except MillstreamError as error:
-        lines = [line for line in error.message.split("\n") if not line.startswith("Statement: ")]
-        told = [_INDENT + line for line in lines if line]
-        return "\n".join([*told, *([_HINT + error.hint] if error.hint else [])])
+        return told(error)
     close = getattr(found, "close", None)
     if close is not None:
         close()

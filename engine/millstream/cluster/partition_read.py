@@ -89,10 +89,13 @@ def _number(value: Any) -> int:
     return value
 
 
-def not_ready(query_id: str, partition: int, why: str) -> UnavailableError:
+_RETRY = "Retry; the partition is being moved or restored, or its instance is unavailable."
+
+
+def not_ready(query_id: str, partition: int, why: str, hint: str = _RETRY) -> UnavailableError:
     """The error for a partition that no instance can serve now."""
     return UnavailableError(
         f"{NOT_READY} partition {partition} of {query_id} {why}",
-        hint="Retry; the partition is being moved or restored, or its instance is unavailable.",
+        hint=hint,
         code=NOT_READY,
     )

@@ -21,7 +21,11 @@ def check_restored(registry: QueryRegistry, query_id: str, sub: SubTopology) -> 
     for (_, part), end in sorted(ends.items()):
         at = positions.get(part, 0)
         if at < end:
-            why = f"restoring {min(100 * at // end, 99)} %"
             if state in STOPPED:
-                why = f"is not restored, and its query is stopped ({state.value})"
-            raise not_ready(query_id, part, why)
+                raise not_ready(
+                    query_id,
+                    part,
+                    f"is not restored, and its query is stopped ({state.value})",
+                    f"RESUME {query_id}; restores it. SHOW QUERIES EXTENDED; tells its error.",
+                )
+            raise not_ready(query_id, part, f"restoring {min(100 * at // end, 99)} %")

@@ -48,6 +48,18 @@ def stored_position(
     return Position(found[0][0], found[0][1] or 0) if found else None
 
 
+def positions_of(
+    connection: duckdb.DuckDBPyConnection, database: str, query_id: str, subtopology: int
+) -> dict[int, int]:
+    """The position of each partition of a sub-topology whose state can be used."""
+    found = connection.execute(
+        f"SELECT part, position FROM {positions_table(database)}"
+        " WHERE query = ? AND subtopology = ? AND written >= 0",
+        [query_id, subtopology],
+    ).fetchall()
+    return dict(found)
+
+
 def stored_positions(
     connection: duckdb.DuckDBPyConnection, database: str
 ) -> list[tuple[str, int, int, int]]:

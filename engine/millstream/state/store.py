@@ -31,8 +31,8 @@ from millstream.state.positions import (
     Position,
     Positions,
     create_positions,
+    positions_of,
     positions_table,
-    stored_positions,
 )
 from millstream.state.table_sizes import TableSizes
 from millstream.state.tables import (
@@ -153,11 +153,7 @@ class Store:
         """The changelog position of each partition of a sub-topology whose state can be used."""
         cursor = self.cursor()
         try:
-            return {
-                part: position
-                for query, sub, part, position in stored_positions(cursor, self.database)
-                if (query, sub) == (query_id, subtopology)
-            }
+            return positions_of(cursor, self.database, query_id, subtopology)
         finally:
             cursor.close()
 
