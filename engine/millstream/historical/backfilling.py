@@ -18,7 +18,6 @@ from millstream.ddl.registrations import registrations
 from millstream.ddl.topics import sink_topic
 from millstream.historical.historical import Historical
 from millstream.historical.running import run_of
-from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run, everything
 from millstream.history.task import Produced
@@ -122,6 +121,4 @@ def _produced(
             run, {}, historical.registry.log, historical.registry.functions, watch, lazily=False
         )
     watch.show(_READ, 0, run.records)
-    return run_local(
-        run, Watched(FromLog(historical.registry.log), watch, _READ), historical.registry.functions
-    )
+    return historical.run_here(run, Watched(FromLog(historical.registry.log), watch, _READ))

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from millstream.historical.historical import Historical
 from millstream.historical.planning import BoundedQuery
-from millstream.history.local import run_local
 from millstream.history.reading import FromLog, Source
 from millstream.history.session import available
 from millstream.history.splits import Run, Split, widths_of
@@ -53,7 +52,7 @@ def rows_of(
         return _rows(produced, query_id, historical)
     watch.show(READ, 0, query.run.records)
     source: Source = Within(Watched(FromLog(historical.registry.log), watch, READ), query.timed)
-    return _rows(run_local(query.run, source, historical.registry.functions), query_id, historical)
+    return _rows(historical.run_here(query.run, source), query_id, historical)
 
 
 def run_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +18,8 @@ from millstream.history.splits import MEMORY_LIMIT
 from millstream.log.embedded import EmbeddedLog
 from millstream.state.store import Store
 
+_SPARES = 2
+"""How many an engine keeps, each of some megabytes."""
 _LOCAL_DIRS = "SPARK_LOCAL_DIRS"
 """The environment variable with the temporary folders of a Spark worker's executor."""
 
@@ -38,7 +41,7 @@ class Workspace:
         """`memory_limit`: the memory that DuckDB may use, such as "1GB"; `beneath`: the parent
         folder of its files, instead of the one for temporary files. Raises StatementError for an
         invalid size."""
-        self.functions = functions
+        self.functions, self.memory_limit = functions, memory_limit
         self._folder = OwnFolder("tasks", beneath)
         try:
             self._memory = EmbeddedLog.open(
@@ -50,30 +53,81 @@ class Workspace:
         except BaseException:
             self._folder.remove()
             raise
-        self._closed = False
+        self.closed = False
         self._known: set[str] = set()
         self._numbers = count()
+        self.stores = 0
+        """How many states are in use."""
 
     @contextmanager
     def store(self) -> Iterator[Store]:
         """An empty state, removed at the end."""
         name = f"state{next(self._numbers)}"
         self._memory.attach_state(":memory:", name)
+        self.stores += 1
         try:
             store = Store(self._memory.connection, name)
             store.functions = self._known
             yield store
         finally:
             # A reader that stops early may release a task after the workspace.
-            if not self._closed:
+            if not self.closed:
                 self._memory.detach_state(name)
+            self.stores -= 1
 
     def close(self) -> None:
         """Release it; idempotent."""
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             self._memory.close()
             self._folder.remove()
+
+
+class Workspaces:
+    """Lends workspaces to the runs of an engine, and keeps a few for the next ones: opening one
+    takes longer than a query over a small topic. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spares: list[Workspace] = []
+        self._closed = False
+
+    @contextmanager
+    def lent(self, functions: Catalogue, memory_limit: str) -> Iterator[Workspace]:
+        """A workspace for one run. One in which a run has failed, or with which a task of the run
+        has not ended, is not used again."""
+        workspace = self._taken(functions, memory_limit)
+        try:
+            yield workspace
+        except Exception:
+            workspace.close()
+            raise
+        finally:
+            self._take_back(workspace)
+
+    def _taken(self, functions: Catalogue, memory_limit: str) -> Workspace:
+        with self._lock:
+            # Functions are known to DuckDB by name: of another catalogue one may be another.
+            for place, spare in enumerate(self._spares):
+                if spare.functions is functions and spare.memory_limit == memory_limit:
+                    return self._spares.pop(place)
+        return Workspace(functions, memory_limit)
+
+    def _take_back(self, workspace: Workspace) -> None:
+        with self._lock:
+            usable = not (self._closed or workspace.closed or workspace.stores)
+            spares = [workspace, *self._spares] if usable else self._spares
+            self._spares, unused = spares[:_SPARES], spares[_SPARES:]
+        for each in unused if usable else [workspace]:
+            each.close()
+
+    def close(self) -> None:
+        """Close those that are not in use now, and the others when their run ends; idempotent."""
+        with self._lock:
+            self._closed = True
+            spares, self._spares = self._spares, []
+        for spare in spares:
+            spare.close()
 
 
 @cache

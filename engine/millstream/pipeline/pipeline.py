@@ -11,7 +11,6 @@ from types import MappingProxyType
 from millstream.catalog.catalog import QueryKind, QueryRecord
 from millstream.functions.user import UserFunction
 from millstream.historical.historical import Historical
-from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run
 from millstream.history.task import Produced
@@ -192,7 +191,7 @@ def open_pipeline(
 
 
 def _run_here(historical: Historical, run: Run) -> Iterator[Produced]:
-    return run_local(run, FromLog(historical.registry.log), historical.registry.functions)
+    return historical.run_here(run, FromLog(historical.registry.log))
 
 
 def _run_on_spark(historical: Historical, run: Run) -> Iterator[Produced]:
