@@ -67,7 +67,7 @@ MAY_SEE: dict[str, set[str]] = {
     | VOCABULARY
     | {"catalog", "plan", "topology", "formats", "log", "runtime", "scheduler", "query"}
     | {"queries", "cluster"},
-    "connectors": VOCABULARY,
+    "connectors": VOCABULARY | {"log"},
     "metrics": VOCABULARY | {"runtime", "queries", "historical", "push"},
     "statements": LANGUAGE
     | VOCABULARY
@@ -132,7 +132,7 @@ HOMES: dict[str, set[str]] = {
     "threading": {
         *("log", "service", "executor", "state", "query", "history", "scheduler"),
         *("command_topic", "cluster", "queries", "historical", "push", "metrics", "statements"),
-        *("pipeline", "remote", "schemas"),
+        *("pipeline", "remote", "schemas", "connectors"),
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},

@@ -22,7 +22,7 @@ def optional_properties(cursor: Cursor) -> Properties:
 
 def properties(cursor: Cursor, *, fold: bool = True) -> Properties:
     """`WITH props`. Names are folded to upper case, unless they are quoted and `fold` is off
-    (a connector's own settings keep their case)."""
+    (a connector's own settings keep their case, and the first may be CONNECTOR)."""
     cursor.expect("WITH", "(")
     if cursor.accept(")"):
         return ()
@@ -30,7 +30,10 @@ def properties(cursor: Cursor, *, fold: bool = True) -> Properties:
 
     def one(cursor: Cursor) -> None:
         start, token = cursor.at, cursor.token
-        name = _name(cursor, fold=fold)
+        if not fold and not found and cursor.accept("CONNECTOR"):
+            name = "CONNECTOR"
+        else:
+            name = _name(cursor, fold=fold)
         if name in found:
             raise cursor.fail(f"The property {name} is set more than once", token)
         cursor.expect("=")

@@ -148,7 +148,7 @@ def _executed(
 def _created_connector(
     server: Server, parsed: ParsedStatement, statement: s.CreateConnector
 ) -> Entity:
-    made = create_connector(statement, server.engine.connect)
+    made = create_connector(statement, server.engine.connectors)
     if made is None:
         return changed.warning(parsed.text, connector_exists(statement.name).message)
     return connector_info(parsed.text, made)

@@ -8,12 +8,12 @@ from pathlib import Path
 from playwright.sync_api import Page, expect, sync_playwright
 
 import millstream
+from millstream.connectors.presets import PRESETS
 from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
 from millstream.query.session import Session
 from millstream.service.execution import open_engine
 from millstream_cli.datagen import demo
-from millstream_cli.datagen.presets import PRESETS
 from tests.clients.places import browser
 from tests.console.conftest import FLAGS
 from tests.served import served

@@ -11,6 +11,7 @@ from functools import cache
 from string import Formatter
 
 from millstream.catalog import wordings as catalog_wordings
+from millstream.connectors import wordings as connector_wordings
 from millstream.ddl import wordings as ddl_wordings
 from millstream.model import refusals
 from millstream.plan import wordings as plan_wordings
@@ -24,6 +25,7 @@ MODULES = (
     plan_wordings,
     query_wordings,
     ddl_wordings,
+    connector_wordings,
     statement_wordings,
     service_wordings,
 )

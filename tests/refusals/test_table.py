@@ -44,7 +44,6 @@ WHOLE = {
     "query.UNREADABLE": "sqlglot cannot read it",
     "query.PULL_FAILED": "DuckDB refuses it as a whole",
     "statements.ALTER_SYSTEM": "there is no such statement here",
-    "statements.CONNECT_MISSING": "there is no such statement here",
     "model.SCHEMA_NOT_OF_FORMAT": "the name may be one within a STRUCT",
     "service.SPOOL": "there is no such statement here",
     "statements.EXPLAINED_KIND": "there is no such statement here",
@@ -147,6 +146,14 @@ def _prohibited(database: Database, _: Path) -> MillstreamError:
     return refusal(database, session, "SET 'auto.offset.reset' = 'latest';")
 
 
+def _without_connectors(database: Database, _: Path) -> MillstreamError:
+    database.engine.connectors, found = None, database.engine.connectors
+    try:
+        return refusal(database, Session(), "SHOW CONNECTORS;")
+    finally:
+        database.engine.connectors = found
+
+
 def _bounded(database: Database, _: Path) -> MillstreamError:
     return refusal(database, Session(bounds=Bounds(rows=0)), "SELECT * FROM orders;")
 
@@ -208,6 +215,7 @@ ROADS: dict[str, tuple[Road, Mapping[str, str]]] = {
         _unfit,
         {"id": "4", "reason": "the schema needs V, which no column has"},
     ),
+    "connectors.CONNECT_MISSING": (_without_connectors, {}),
     "catalog.REGISTRY_NEEDED": (_without_registry, {"what": "ASSERT SCHEMA"}),
     "statements.PEEKED_NODE_MISSING": (
         _peeked, {"query_id": "CSAS_DOUBLED_1", "node": "nothing"}

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from millstream.catalog import wordings as catalog_wordings
+from millstream.connectors import wordings as connector_wordings
 from millstream.ddl import wordings as ddl_wordings
 from millstream.model import refusals
 from millstream.model.refusals import Wording
@@ -25,6 +26,7 @@ MODULES = {
     "millstream.plan": plan_wordings,
     "millstream.query": query_wordings,
     "millstream.ddl": ddl_wordings,
+    "millstream.connectors": connector_wordings,
     "millstream.statements": statement_wordings,
     "millstream.service": service_wordings,
 }

@@ -10,9 +10,9 @@ from contextlib import suppress
 from rich.console import Console
 
 import millstream
+from millstream.connectors.presets import PRESETS
 from millstream.model.errors import MillstreamError
 from millstream_cli.datagen.generating import RATE, Plan, generate
-from millstream_cli.datagen.presets import PRESETS
 from millstream_cli.options import (
     check_credentials,
     credentials_of,

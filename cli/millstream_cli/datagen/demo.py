@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from rich.console import Console
 
 import millstream
+from millstream.connectors.presets import PRESETS
 from millstream.model.errors import MillstreamError
 from millstream.query.session import Session
 from millstream_cli.datagen.command import rows_a_second
 from millstream_cli.datagen.generating import RATE, Plan, generate
-from millstream_cli.datagen.presets import PRESETS
 from millstream_cli.options import (
     check_credentials,
     credentials_of,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from millstream.connectors.presets import Preset, Row
 from millstream.model.clock import now_ms
-from millstream_cli.datagen.presets import Preset, Row
 
 PAUSE_SECONDS = 0.1
 """How long rows wait for each other, so that one insert takes several."""

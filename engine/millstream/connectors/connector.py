@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from millstream.connectors import wordings
 from millstream.model.errors import ConflictError, StatementError
 
 
@@ -43,18 +45,14 @@ class Connector:
 
 def connector_exists(name: str) -> ConflictError:
     """The error about a name that a connector has already."""
-    return ConflictError(
-        f"Connector '{name}' exists already.",
-        hint=f'DROP CONNECTOR "{name}"; first, or CREATE … IF NOT EXISTS.',
-        code="E-CONNECTOR-EXISTS",
-    )
+    hint = f'DROP CONNECTOR "{name}"; first, or CREATE … IF NOT EXISTS.'
+    return wordings.CONNECTOR_TAKEN(name=name, hint=hint, code="E-CONNECTOR-EXISTS")
 
 
 def missing_connector(name: str) -> StatementError:
     """The error about a name that no connector has."""
-    return StatementError(
-        f"Connector '{name}' does not exist.",
-        hint="SHOW CONNECTORS; lists the connectors there are.",
+    return wordings.UNKNOWN_CONNECTOR(
+        name=name, hint="SHOW CONNECTORS; lists the connectors there are."
     )
 
 
@@ -65,3 +63,32 @@ class ConnectorPlugin:
     class_name: str
     kind: str
     version: str
+
+
+class Connectors(Protocol):
+    """Where connectors are: in Kafka Connect, or in this process. From any thread."""
+
+    def check(self, name: str, config: Mapping[str, str]) -> None:
+        """Raise StatementError if a configuration is wrong, as far as nobody has to be asked."""
+
+    def create(self, name: str, config: Mapping[str, str]) -> Connector | None:
+        """Start a connector; None if there is one of this name. Raises StatementError if its
+        configuration is not valid."""
+
+    def drop(self, name: str) -> bool:
+        """End a connector and forget it; False if there is none."""
+
+    def connectors(self) -> tuple[Connector, ...]:
+        """All connectors, in the order of their names."""
+
+    def connector(self, name: str) -> Connector | None:
+        """One connector, with its topics; None if there is none of this name."""
+
+    def plugins(self) -> tuple[ConnectorPlugin, ...]:
+        """The classes of which connectors can be made."""
+
+    def start(self) -> None:
+        """Let them run, where they run in this process."""
+
+    def close(self) -> None:
+        """Stop them, where they run in this process, and release everything; idempotent."""

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from millstream.connectors import wordings
 from millstream.connectors.connector import Connector, ConnectorPlugin, ConnectorTask
 from millstream.model.errors import ConflictError, StatementError, UnavailableError
 from millstream.model.settings import ConnectSettings
@@ -40,15 +41,21 @@ class KafkaConnect:
             trust_env=False,
         )
 
+    def check(self, name: str, config: Mapping[str, str]) -> None:
+        """See `Connectors`."""
+        if not config.get("connector.class"):
+            raise wordings.CONNECTOR_INVALID(
+                name=name,
+                setting="connector.class",
+                problem="is missing",
+                hint="SHOW CONNECTOR PLUGINS; lists the classes there are.",
+            )
+
     def create(self, name: str, config: Mapping[str, str]) -> Connector | None:
         """Start a connector; None if there is one of this name. Raises StatementError if its
         configuration is not valid."""
-        class_name = config.get("connector.class", "")
-        if not class_name:
-            raise StatementError(
-                f"Connector '{name}' needs a 'connector.class'.",
-                hint="SHOW CONNECTOR PLUGINS; lists the classes there are.",
-            )
+        self.check(name, config)
+        class_name = config["connector.class"]
         if self._request("GET", f"/connectors/{_path(name)}", missing=None) is not None:
             return None
         invalid = f"Kafka Connect does not accept the configuration of connector '{name}'."
@@ -107,6 +114,9 @@ class KafkaConnect:
                 )
                 for item in found
             )
+
+    def start(self) -> None:
+        """See `Connectors`: the workers of Kafka Connect run anyway."""
 
     def close(self) -> None:
         """Close the connections; idempotent."""

@@ -1,21 +1,32 @@
-"""Which Kafka Connect a database has."""
+"""Which connectors a database has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from millstream.model.settings import ConnectSettings
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from millstream.connectors.kafka_connect import KafkaConnect
+from millstream.connectors.connector import Connectors
+from millstream.connectors.embedded import EmbeddedConnectors, Output
+from millstream.log.log import Log
+from millstream.model.settings import EngineSettings
 
 
-def open_connect(settings: ConnectSettings | None) -> KafkaConnect | None:
-    """The client of Kafka Connect; None if none is configured. Raises StatementError for a URL that
-    cannot be used."""
-    if settings is None:
-        return None
+def open_connectors(
+    settings: EngineSettings,
+    log: Log[pa.Table],
+    output: Output,
+    clock: Callable[[], int],
+    *,
+    shared: bool,
+) -> Connectors | None:
+    """Those of the Kafka Connect that the settings name, or else those in this process; None for a
+    log that is `shared` with other instances, which has none within. Raises StatementError for a
+    URL that cannot be used."""
+    if settings.kafka_connect is None:
+        topic = f"{settings.internal_prefix}connectors"
+        return None if shared else EmbeddedConnectors(log, topic, output, clock)
     # Most databases need no client, and httpx takes as long to import as a small one to open.
     from millstream.connectors.kafka_connect import KafkaConnect
 
-    return KafkaConnect(settings)
+    return KafkaConnect(settings.kafka_connect)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millstream.formats.registered_rows import ResolvedSchema, with_imports
 from millstream.formats.schema_error import SchemaError
+from millstream.log.compacted import records_of
 from millstream.log.log import Appended, Log, Topic, Writer
 from millstream.model.batch import raw_batch
 from millstream.model.schema_text import Registered, SchemaText
@@ -28,7 +29,6 @@ from millstream.schemas.compatibility import (
 from millstream.schemas.known import EVERY, KnownSchemas
 from millstream.schemas.records import Record, apply, erasing_record, level_record, version_record
 
-READ_MAX = 10_000
 _IDENTITY = "schema registry"
 TOLD_MAX = 5
 """The incompatible changes that a refusal tells."""
@@ -209,16 +209,7 @@ class EmbeddedRegistry:
             apply(self._known, record)
 
     def _records(self) -> Iterator[Record]:
-        if self._log.topic(self._topic) is None:
-            return
-        position, end = self._log.start_offset(self._topic, 0), self._log.end_offset(self._topic, 0)
-        while position < end:
-            fetched = self._log.read(self._topic, 0, position, READ_MAX)
-            for row in fetched.records().to_pylist() if fetched.count else ():
-                yield row["key"], row["value"]
-            if fetched.next_offset == position:
-                return
-            position = fetched.next_offset
+        return records_of(self._log, self._topic)
 
 
 def _normal(schema: SchemaText) -> SchemaText:

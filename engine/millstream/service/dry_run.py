@@ -75,8 +75,10 @@ class DryRun:
                 check_replayable(statement, self._topics, engine.settings)
             case s.Backup():
                 check_local(self._session)
-            case s.CreateConnector() | s.DropConnector():
-                connectors.configured(engine.connect)
+            case s.CreateConnector():
+                connectors.check_connector(statement, engine.connectors)
+            case s.DropConnector():
+                connectors.configured(engine.connectors)
             case s.RunScript() | s.Spool():
                 execute_statement(engine, parsed, self._session)
             case _ if isinstance(statement, Definition):

@@ -13,7 +13,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.cluster.cluster import CLIENT_IDENTITY, Cluster
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.commands import CommandLog
-from millstream.connectors.opening import open_connect
+from millstream.connectors.opening import open_connectors
 from millstream.executor.decode_cache import DecodeCache
 from millstream.functions.function import Catalogue, ProcessorFunction
 from millstream.functions.user import UserFunction
@@ -38,6 +38,7 @@ from millstream.scheduler.checkpoints import open_checkpoints
 from millstream.scheduler.driver import Driver
 from millstream.scheduler.restoring import Restoring
 from millstream.schemas.opening import open_registry
+from millstream.service.generated import GeneratedOutput
 from millstream.state.store import Store
 from millstream.statements.inserting import Inserts
 
@@ -99,7 +100,6 @@ class Engine:
         )
         self.runtime.background = self.driver.workers
         self.schemas = open_registry(settings, log, clock, shared=self.shared)
-        self.connect = open_connect(settings.kafka_connect)
         self.registry = self._registry(functions)
         self.cluster = Cluster(self.registry, incarnation, clock)
         self.command_topic = CommandTopic(
@@ -113,6 +113,9 @@ class Engine:
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
         self.inserts = Inserts(self.registry, self.writer, clock)
+        self.connectors = open_connectors(
+            settings, log, GeneratedOutput(self.inserts), clock, shared=self.shared
+        )
         self.push_queries = PushQueries(self.cluster)
         self.historical = Historical(self.cluster, self.writer, OnSpark(_spark_settings(settings)))
         self.metrics = Metrics(self.historical, self.push_queries, self.processing_log, ticks)
@@ -181,6 +184,8 @@ class Engine:
             self.follower.start()
         self.driver.start()
         self.metrics.start()
+        if self.connectors is not None:
+            self.connectors.start()
         for callback in self.cluster.on_start:
             callback()
 
@@ -216,6 +221,8 @@ class Engine:
         if self.closed:
             return
         self._cancel_wake()
+        if self.connectors is not None:
+            self.connectors.close()
         if self.follower is not None:
             self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
@@ -260,8 +267,6 @@ class Engine:
         self.command_topic.log.close()
         if self.schemas is not None:
             self.schemas.close()
-        if self.connect is not None:
-            self.connect.close()
         self.writer.close()
         self.log.maintain()
         self.log.close()

@@ -213,10 +213,10 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
         case s.CopyFrom():
             return inserting.copy_from(statement, engine.inserts, session)
         case s.Show(listing) if listing in connectors.LISTINGS:
-            return connectors.show_connectors(statement, engine.connect)
+            return connectors.show_connectors(statement, engine.connectors)
         case s.Describe("CONNECTOR", name):
             sources = engine.catalog.sources.values()
-            return connectors.describe_connector(name, engine.connect, sources)
+            return connectors.describe_connector(name, engine.connectors, sources)
         case s.Show():
             return inspect.show(statement, engine.push_queries, engine.metrics, session)
         case s.Describe():
@@ -242,9 +242,9 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
         case s.Spool():
             raise wordings.SPOOL()
         case s.CreateConnector():
-            return connectors.creation(statement, engine.connect)
+            return connectors.creation(statement, engine.connectors)
         case s.DropConnector():
-            return connectors.drop_connector(statement, engine.connect)
+            return connectors.drop_connector(statement, engine.connectors)
         case s.CreateAs() if has_backfill(statement):
             backfill = backfilling.run_backfill(statement, parsed, engine.historical, session)
             return _change_catalog(engine, parsed, session, backfill)

@@ -112,6 +112,33 @@ def _insert(
     """Append rows whose columns have these names. `statement`: for errors."""
     if rows.rows == 0 and not names:
         return 0
+    appended = _all_records(source, rows, names, statement, inserts, before)
+    if appended:
+        inserts.writer.append(appended)
+        session.inserted = True
+    return rows.rows
+
+
+def records_of_rows(
+    source: Source, data: Sequence[RowValues], inserts: Inserts
+) -> list[Appended[pa.Table]]:
+    """The records of rows by the names of columns, which are not appended yet. Raises as
+    `insert_rows` does."""
+    if not data:
+        return []
+    rows = read_rows(data, None, len(insertable_schema(source).columns))
+    return _all_records(source, rows, rows.names, _DATA, inserts, 0)
+
+
+def _all_records(
+    source: Source,
+    rows: RowTable,
+    names: Sequence[str],
+    statement: str,
+    inserts: Inserts,
+    before: int,
+) -> list[Appended[pa.Table]]:
+    """The records of rows, some at a time."""
     if not rows.columns:
         raise wordings.ROWS_REFUSED(given="rows without columns")
     targets = target_columns(source, names, len(rows.columns), statement)
@@ -119,10 +146,7 @@ def _insert(
     appended: list[Appended[pa.Table]] = []
     for start in range(0, rows.rows, BATCH_ROWS):
         appended += _records(bulk, start, min(BATCH_ROWS, rows.rows - start))
-    if appended:
-        inserts.writer.append(appended)
-        session.inserted = True
-    return rows.rows
+    return appended
 
 
 def _source(target: str, catalog: Catalog) -> Source:

@@ -1,19 +1,24 @@
-"""Executes CREATE, DROP, SHOW and DESCRIBE of connectors, by requests to Kafka Connect."""
+"""Executes CREATE, DROP, SHOW and DESCRIBE of connectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from millstream.catalog.source import Source
-from millstream.connectors.connector import Connector, connector_exists, missing_connector
+from millstream.connectors import wordings
+from millstream.connectors.connector import (
+    Connector,
+    Connectors,
+    connector_exists,
+    missing_connector,
+)
+from millstream.connectors.datagen import normal
+from millstream.model.errors import StatementError
+from millstream.plan.places import span_of
 from millstream.query.results import Done, Rows
-from millstream.statements import wordings
 from millstream.statements.inspect import rows
-from millstream_parser.statements import CreateConnector, DropConnector, Listing, Show
-
-if TYPE_CHECKING:
-    from millstream.connectors.kafka_connect import KafkaConnect
+from millstream_parser.statements import CreateConnector, DropConnector, Listing, PropertyName, Show
 
 LISTINGS = (
     Listing.CONNECTORS,
@@ -23,36 +28,57 @@ LISTINGS = (
 )
 
 
-def configured(connect: KafkaConnect | None) -> KafkaConnect:
-    """The client; raises StatementError if there is none."""
-    if connect is None:
-        raise wordings.CONNECT_MISSING(
-            hint="Give kafka_connect to connect(), or ksql.connect.url to the server."
-        )
-    return connect
+def configured(connectors: Connectors | None) -> Connectors:
+    """Where connectors are; raises StatementError if there is none."""
+    if connectors is None:
+        raise wordings.CONNECT_MISSING(hint=wordings.ELSEWHERE)
+    return connectors
 
 
-def create_connector(statement: CreateConnector, connect: KafkaConnect | None) -> Connector | None:
+def create_connector(statement: CreateConnector, connectors: Connectors | None) -> Connector | None:
     """Execute CREATE CONNECTOR; None if there was one, with IF NOT EXISTS. Without, raises
     ConflictError (E-CONNECTOR-EXISTS) for a name in use."""
-    config = {key: _text(value) for key, value in statement.properties}
-    made = configured(connect).create(statement.name, config)
+    with _placed(statement):
+        made = configured(connectors).create(statement.name, _config(statement))
     if made is None and not statement.if_not_exists:
         raise connector_exists(statement.name)
     return made
 
 
-def creation(statement: CreateConnector, connect: KafkaConnect | None) -> Done:
+def check_connector(statement: CreateConnector, connectors: Connectors | None) -> None:
+    """Raise StatementError if CREATE CONNECTOR is wrong, as far as nobody else has to be asked."""
+    with _placed(statement):
+        configured(connectors).check(statement.name, _config(statement))
+
+
+def _config(statement: CreateConnector) -> dict[str, str]:
+    return {key: _text(value) for key, value in statement.properties}
+
+
+@contextmanager
+def _placed(statement: CreateConnector) -> Iterator[None]:
+    """Errors about a setting point to it, whether or not its short name was given."""
+    try:
+        yield
+    except StatementError as error:
+        setting = error.parameters.get("setting")
+        for name, value in statement.properties:
+            if setting in normal({name: _text(value)}) and isinstance(name, PropertyName):
+                error.span = span_of(name.span)
+        raise
+
+
+def creation(statement: CreateConnector, connectors: Connectors | None) -> Done:
     """The same, as the result of a statement."""
-    if create_connector(statement, connect) is None:
+    if create_connector(statement, connectors) is None:
         return Done(connector_exists(statement.name).message, changed=False)
     return Done(f"Created connector {statement.name}")
 
 
-def drop_connector(statement: DropConnector, connect: KafkaConnect | None) -> Done:
+def drop_connector(statement: DropConnector, connectors: Connectors | None) -> Done:
     """Execute DROP CONNECTOR."""
     name = statement.name
-    if configured(connect).drop(name):
+    if configured(connectors).drop(name):
         return Done(f"Dropped connector {name}")
     missing = missing_connector(name)
     if statement.if_exists:
@@ -60,9 +86,9 @@ def drop_connector(statement: DropConnector, connect: KafkaConnect | None) -> Do
     raise missing
 
 
-def listed_connectors(listing: Listing, connect: KafkaConnect | None) -> tuple[Connector, ...]:
-    """The connectors of a SHOW; none without Kafka Connect."""
-    found = () if connect is None else connect.connectors()
+def listed_connectors(listing: Listing, connectors: Connectors | None) -> tuple[Connector, ...]:
+    """The connectors of a SHOW; none where there cannot be any."""
+    found = () if connectors is None else connectors.connectors()
     match listing:
         case Listing.SOURCE_CONNECTORS:
             return tuple(connector for connector in found if connector.kind == "source")
@@ -72,30 +98,30 @@ def listed_connectors(listing: Listing, connect: KafkaConnect | None) -> tuple[C
             return found
 
 
-def show_connectors(statement: Show, connect: KafkaConnect | None) -> Rows:
+def show_connectors(statement: Show, connectors: Connectors | None) -> Rows:
     """Execute SHOW CONNECTORS and SHOW CONNECTOR PLUGINS."""
     if statement.listing is Listing.CONNECTOR_PLUGINS:
-        plugins = configured(connect).plugins()
+        plugins = configured(connectors).plugins()
         listed = [(plugin.class_name, plugin.kind.upper(), plugin.version) for plugin in plugins]
         return rows(("Class", "Type", "Version"), listed)
-    found = listed_connectors(statement.listing, configured(connect))
+    found = listed_connectors(statement.listing, configured(connectors))
     return rows(
         ("Connector Name", "Type", "Class", "Status"),
         [(each.name, each.kind.upper(), each.class_name, each.summary) for each in found],
     )
 
 
-def existing_connector(name: str, connect: KafkaConnect | None) -> Connector:
+def existing_connector(name: str, connectors: Connectors | None) -> Connector:
     """The connector that DESCRIBE names; raises StatementError if there is none."""
-    found = configured(connect).connector(name)
+    found = configured(connectors).connector(name)
     if found is None:
         raise missing_connector(name)
     return found
 
 
-def describe_connector(name: str, connect: KafkaConnect | None, sources: Iterable[Source]) -> Rows:
+def describe_connector(name: str, connectors: Connectors | None, sources: Iterable[Source]) -> Rows:
     """Execute DESCRIBE CONNECTOR: `sources` are those of the catalog."""
-    found = existing_connector(name, connect)
+    found = existing_connector(name, connectors)
     facts = [
         ("Name", found.name),
         ("Class", found.class_name),

@@ -13,6 +13,7 @@ from enum import Enum
 
 from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.catalog.properties import Form, read_properties
+from millstream.connectors.datagen import is_datagen, normal
 from millstream.model.errors import StatementError
 from millstream.model.settings import DEAD_LETTERS, effective
 from millstream.plan.sinks import NewSource, sink_topic_name
@@ -185,6 +186,7 @@ def _simple(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
             yield Need(Kind.TYPE, name, Operation.DELETE)
         case s.CreateConnector(_, name):
             yield Need(Kind.CONNECTOR, name, Operation.CREATE)
+            yield from _made_up(statement, around)
         case s.DropConnector(name):
             yield Need(Kind.CONNECTOR, name, Operation.DELETE)
         case s.Peek(query_id):
@@ -231,6 +233,16 @@ def _creates(statement: s.CreateSource | s.CreateAs, around: AccessContext) -> I
     if replaces:
         for query in around.catalog.writers(statement.name):
             yield Need(Kind.QUERY, query.id, Operation.OPERATE)
+
+
+def _made_up(statement: s.CreateConnector, around: AccessContext) -> Iterator[Need]:
+    """The topic of a connector that makes up records, which this process writes."""
+    config = normal({key: str(value) for key, value in statement.properties})
+    if is_datagen(config):
+        topic = config.get("kafka.topic", "")
+        yield Need(Kind.TOPIC, topic, Operation.WRITE)
+        if topic not in around.topics:
+            yield Need(Kind.TOPIC, topic, Operation.CREATE)
 
 
 def _dead_letters(around: AccessContext) -> Iterator[Need]:

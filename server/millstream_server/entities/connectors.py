@@ -15,9 +15,9 @@ Entity = dict[str, Any]
 
 
 def connector_plugins(view: View) -> Entity:
-    """SHOW CONNECTOR PLUGINS; there are none without Kafka Connect."""
-    connect = view.engine.connect
-    found = () if connect is None else connect.plugins()
+    """SHOW CONNECTOR PLUGINS; there are none where there cannot be connectors."""
+    connectors = view.engine.connectors
+    found = () if connectors is None else connectors.plugins()
     plugins = [
         {"className": plugin.class_name, "type": plugin.kind, "version": plugin.version}
         for plugin in found
@@ -34,7 +34,7 @@ def connector_list(listing: Listing, view: View) -> Entity:
             "className": connector.class_name,
             "state": connector.summary,
         }
-        for connector in listed_connectors(listing, view.engine.connect)
+        for connector in listed_connectors(listing, view.engine.connectors)
         if view.sight.connector(connector.name)
     ]
     return {"@type": "connector_list", "connectors": found}
@@ -42,7 +42,7 @@ def connector_list(listing: Listing, view: View) -> Entity:
 
 def connector_description(name: str, text: str, view: View) -> Entity:
     """DESCRIBE CONNECTOR, with the sources on its topics that may be seen."""
-    found = existing_connector(name, view.engine.connect)
+    found = existing_connector(name, view.engine.connectors)
     sources = [
         source_description(source, view, extended=False)
         for source in view.engine.catalog.every().values()

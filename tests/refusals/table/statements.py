@@ -122,11 +122,6 @@ ROWS = (
         {"reason": "a schema of subject s does not exist"},
     ),
     Refused(
-        "SHOW CONNECTORS;",
-        "statements.CONNECT_MISSING",
-        {},
-    ),
-    Refused(
         "UNSET «'auto.offset.reset'»;",
         "statements.NOT_SET",
         {"name": "auto.offset.reset"},

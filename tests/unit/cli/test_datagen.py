@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import millstream
+from millstream.connectors.presets import PRESETS, Row
 from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
@@ -19,7 +20,6 @@ from millstream.query.session import Session
 from millstream.service.execution import open_engine
 from millstream_cli.datagen import demo, generating
 from millstream_cli.datagen.generating import Plan, generate
-from millstream_cli.datagen.presets import PRESETS, Row
 from millstream_cli.main import main
 from tests.served import served
 

@@ -90,7 +90,7 @@ def test_names_in_use_and_names_of_nothing(worker: Worker, db: millstream.Databa
 @pytest.mark.parametrize(
     ("properties", "says"),
     [
-        ("'topic'='n'", "needs a 'connector.class'"),
+        ("'topic'='n'", "'connector.class' is missing"),
         ("'connector.class'='org.example.NumbersSource'", "topic: Missing required configuration"),
         ("'connector.class'='org.example.Nothing'", "Failed to find any class"),
     ],
@@ -175,7 +175,7 @@ def test_urls_that_cannot_be_used(url: str) -> None:
 def test_without_kafka_connect_statements_say_what_to_do() -> None:
     with (
         millstream.connect() as db,
-        pytest.raises(StatementError, match="not configured") as refused,
+        pytest.raises(StatementError, match="cannot be created") as refused,
     ):
         db.execute(NUMBERS)
     assert "kafka_connect" in refused.value.hint

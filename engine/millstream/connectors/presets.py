@@ -13,6 +13,7 @@ MakeRow = Callable[[Random, int, int], Row]
 """From the source of randomness, the number of the row from 0 on, and the time in ms."""
 
 PARTITIONS = 4
+"""Of the topics of streams and tables that are created for a preset."""
 _CHANNELS = ("ios", "iOS-test", "android", "web")
 _MESSAGES = (
     "why is it so difficult to keep the bathrooms clean ?",
@@ -32,18 +33,26 @@ _AGENTS = ("Mozilla/5.0 (X11; Linux x86_64)", "Mozilla/5.0 (compatible; Googlebo
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A kind of records. `columns`: of the stream or table, as in CREATE."""
+    """A kind of records. `columns`: names and types, as in CREATE; the first one is the key."""
 
     name: str
     kind: str
-    columns: str
+    columns: tuple[tuple[str, str], ...]
     about: str
     row: MakeRow
 
+    @property
+    def key(self) -> str:
+        """The column that is the key."""
+        return self.columns[0][0]
+
     def create(self, name: str) -> str:
         """The statement that creates its stream or table unless it is there."""
+        (key, kind), *others = self.columns
+        key_kind = "PRIMARY KEY" if self.kind == "TABLE" else "KEY"
+        columns = ", ".join((f"{key} {kind} {key_kind}", *map(" ".join, others)))
         return (
-            f"CREATE {self.kind} IF NOT EXISTS {name} ({self.columns})"
+            f"CREATE {self.kind} IF NOT EXISTS {name} ({columns})"
             f" WITH (KAFKA_TOPIC='{name.lower()}', PARTITIONS={PARTITIONS}, VALUE_FORMAT='JSON');"
         )
 
@@ -129,34 +138,49 @@ PRESETS = {
     for preset in (
         Preset(
             "orders", "STREAM",
-            "orderid INT KEY, ordertime BIGINT, itemid STRING, orderunits DOUBLE,"
-            " address STRUCT<city STRING, state STRING, zipcode BIGINT>",
+            (
+                ("orderid", "INT"), ("ordertime", "BIGINT"), ("itemid", "STRING"),
+                ("orderunits", "DOUBLE"),
+                ("address", "STRUCT<city STRING, state STRING, zipcode BIGINT>"),
+            ),
             "orders of items, with addresses", _order,
         ),
         Preset(
             "users", "TABLE",
-            "userid STRING PRIMARY KEY, registertime BIGINT, regionid STRING, gender STRING",
+            (
+                ("userid", "STRING"), ("registertime", "BIGINT"), ("regionid", "STRING"),
+                ("gender", "STRING"),
+            ),
             "ten users, whose regions change", _user,
         ),
         Preset(
-            "pageviews", "STREAM", "viewtime BIGINT KEY, userid STRING, pageid STRING",
+            "pageviews", "STREAM",
+            (("viewtime", "BIGINT"), ("userid", "STRING"), ("pageid", "STRING")),
             "pages that these users look at", _pageview,
         ),
         Preset(
             "ratings", "STREAM",
-            "rating_id BIGINT KEY, user_id INT, stars INT, route_id INT, rating_time BIGINT,"
-            " channel STRING, message STRING",
+            (
+                ("rating_id", "BIGINT"), ("user_id", "INT"), ("stars", "INT"),
+                ("route_id", "INT"), ("rating_time", "BIGINT"), ("channel", "STRING"),
+                ("message", "STRING"),
+            ),
             "ratings of flights, with messages", _rating,
         ),
         Preset(
             "clickstream", "STREAM",
-            "ip STRING KEY, userid INT, time BIGINT, request STRING, status INT, bytes INT,"
-            " agent STRING",
+            (
+                ("ip", "STRING"), ("userid", "INT"), ("time", "BIGINT"), ("request", "STRING"),
+                ("status", "INT"), ("bytes", "INT"), ("agent", "STRING"),
+            ),
             "requests of a web server", _click,
         ),
         Preset(
             "bids", "STREAM",
-            "auction BIGINT KEY, bidder BIGINT, price BIGINT, channel STRING, datetime BIGINT",
+            (
+                ("auction", "BIGINT"), ("bidder", "BIGINT"), ("price", "BIGINT"),
+                ("channel", "STRING"), ("datetime", "BIGINT"),
+            ),
             "bids of auctions, like those of the Nexmark benchmark", _bid,
         ),
     )
