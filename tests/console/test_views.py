@@ -31,7 +31,8 @@ def test_a_query_is_a_picture_with_figures(console: Shop, spending: str) -> None
     console.open(f"queries/{spending}")
     nodes = console.page.locator(".topology .node")
     expect(nodes.filter(has_text="Read STREAM ORDERS")).to_contain_text("3 records")
-    expect(nodes.filter(has_text="Aggregate")).to_contain_text("changes of state")
+    expect(nodes.filter(has_text="Aggregate")).to_contain_text("2 rows of state, ")
+    expect(nodes.filter(has_text="Write TABLE")).to_contain_text("up to 20")
     expect(nodes.filter(has_text="lag 0")).to_have_count(1)
     expect(console.page.locator("main")).to_contain_text("SUM(amount) AS total")
 

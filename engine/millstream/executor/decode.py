@@ -82,6 +82,11 @@ class Decoder:
         """The m (see `order`) of the first row."""
         return int(self.moments[0]) if len(self.moments) else END
 
+    @property
+    def last(self) -> int:
+        """The m of the last row; NEVER without rows."""
+        return int(self.moments[-1]) if len(self.moments) else NEVER
+
 
 def decode_spec(source_input: SourceInput, schemas: Schemas | None = None) -> DecodeSpec:
     """Decodes the records of a source into the columns of its Read node."""

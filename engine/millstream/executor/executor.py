@@ -199,6 +199,7 @@ class DuckDBExecutor:
             {at: position for one in taken for at, position in one.consumed.items()},
             problems,
             taken[0].watermark,
+            last=max(one.last for one in taken),
             ahead={at: ends for one in taken for at, ends in one.ahead.items()},
         )
         if not work:

@@ -58,6 +58,13 @@ def _of_partition(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
     return points
 
 
+def _state_rows(metrics: EngineMetrics) -> Iterator[Point]:
+    for query in metrics.queries:
+        for sub in query.sub_topologies:
+            for table, rows in sub.state_rows.items():
+                yield (query.query_id, str(sub.index), table), rows
+
+
 def _commit_times(metrics: EngineMetrics) -> Iterator[tuple[LabelValues, Durations]]:
     return (((query.query_id,), query.commits.took) for query in metrics.queries)
 
@@ -326,6 +333,20 @@ SUB_TOPOLOGY: tuple[Family, ...] = (
         "counter",
         "Rows with any other entry in the processing log.",
         lambda s: s.traffic.problems,
+    ),
+    of_sub_topology(
+        "stream_time_seconds",
+        "gauge",
+        "Greatest event time processed since the query was opened, since the epoch; absent before"
+        " the first record.",
+        lambda s: None if s.stream_time_ms is None else s.stream_time_ms / 1000,
+    ),
+    Numbers(
+        "millstream_state_rows",
+        "gauge",
+        "Rows of a state table, about: deleted ones count until the next checkpoint.",
+        ("query", "sub_topology", "table"),
+        _state_rows,
     ),
     of_sub_topology(
         "lag_records",

@@ -34,6 +34,8 @@ TABLE = pa.schema(
         ("problems", pa.int64()),
         ("lag", pa.int64()),
         ("to_restore", pa.int64()),
+        ("stream_time_ms", pa.int64()),
+        ("state_rows", pa.int64()),
         ("runs", pa.int64()),
         ("commits", pa.int64()),
         ("reopened", pa.int64()),
@@ -123,6 +125,10 @@ class SubTopologyMetrics:
     traffic: Traffic
     lag: int | None
     to_restore: int
+    stream_time_ms: int | None = None
+    """The greatest event time processed since the query was opened; None before any record."""
+    state_rows: Mapping[str, int] = field(default_factory=dict)
+    """About how many rows each of its state tables has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +251,8 @@ def _rows(query: QueryMetrics) -> Iterator[dict[str, Any]]:
             **{name: getattr(sub.traffic, name) for name in TRAFFIC},
             "lag": sub.lag,
             "to_restore": sub.to_restore,
+            "stream_time_ms": sub.stream_time_ms,
+            "state_rows": sum(sub.state_rows.values()),
             "runs": query.runs,
             "commits": commits.count,
             "reopened": commits.reopened,

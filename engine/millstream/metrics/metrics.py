@@ -22,12 +22,17 @@ from millstream.metrics.figures import (
 )
 from millstream.metrics.process import process_metrics
 from millstream.metrics.sampling import SECOND_NS, WHOLE, Sampler, Samples, rates, restoration
+from millstream.model.event_time import NEVER
 from millstream.push.push_queries import PushQueries
 from millstream.queries.processing_log import ProcessingLog
 from millstream.queries.registry import QueryRegistry
 from millstream.queries.statuses import activity, statuses, statuses_at
 from millstream.runtime.calls import NO_CALLS, Calls
 from millstream.runtime.spec import QueryState, QueryStatus, SubTopologyStatus
+
+StateRows = Mapping[tuple[str, int], Mapping[str, int]]
+"""The rows of state tables by query and sub-topology, then by table."""
+_NO_ROWS: StateRows = {}
 
 
 class Metrics:
@@ -71,8 +76,11 @@ class Metrics:
         registry = self._historical.registry
         current = statuses(registry)
         samples = self.sampler.now(current)
+        rows = registry.store.row_counts()
         queries = [
-            query for status in current for query in self._per_client(self._query(status, samples))
+            query
+            for status in current
+            for query in self._per_client(self._query(status, samples, rows))
         ]
         queries += [
             QueryMetrics(query_id, PERSISTENT, QueryState.ERROR.value, error)
@@ -100,8 +108,9 @@ class Metrics:
             return [query]
         return [replace(query, query_id=stream.query_id) for stream in shared_push.streams]
 
-    def _query(self, status: QueryStatus, samples: Samples) -> QueryMetrics:
-        found = query_metrics(status, samples, self._processing_log.counts(status.query_id))
+    def _query(self, status: QueryStatus, samples: Samples, rows: StateRows) -> QueryMetrics:
+        problems = self._processing_log.counts(status.query_id)
+        found = query_metrics(status, samples, problems, rows)
         return replace(found, long_step=self._historical.registry.driver.long_step(status.query_id))
 
 
@@ -119,11 +128,15 @@ def _instance(registry: QueryRegistry) -> InstanceMetrics:
 
 
 def query_metrics(
-    status: QueryStatus, samples: Samples, problems: Mapping[str, int]
+    status: QueryStatus,
+    samples: Samples,
+    problems: Mapping[str, int],
+    rows: StateRows = _NO_ROWS,
 ) -> QueryMetrics:
-    """The metrics of one running query. `problems`: the counts of its rows that had one."""
+    """The metrics of one running query. `problems`: the counts of its rows that had one; `rows`:
+    those of all state tables."""
     counters = status.metrics
-    subs = tuple(_sub_topology(status, sub, samples) for sub in status.sub_topologies)
+    subs = tuple(_sub_topology(status, sub, samples, rows) for sub in status.sub_topologies)
     calls = reduce(Calls.plus, (sub.metrics.calls for sub in status.sub_topologies), NO_CALLS)
     return QueryMetrics(
         query_id=status.query_id,
@@ -156,7 +169,7 @@ def query_metrics(
 
 
 def _sub_topology(
-    status: QueryStatus, sub: SubTopologyStatus, samples: Samples
+    status: QueryStatus, sub: SubTopologyStatus, samples: Samples, rows: StateRows
 ) -> SubTopologyMetrics:
     own = sub.metrics
     per_second = rates(samples, (status.query_id, sub.index))
@@ -170,6 +183,8 @@ def _sub_topology(
         ),
         lag=_known(sub.lag),
         to_restore=sub.to_restore,
+        stream_time_ms=own.stream_time if own.stream_time > NEVER else None,
+        state_rows=rows.get((status.query_id, sub.index), {}),
     )
 
 

@@ -111,7 +111,12 @@ def time_text(ms: int | None) -> str:
     """A time as ISO 8601 in UTC."""
     if ms is None:
         return "never"
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    try:
+        time = datetime.fromtimestamp(ms / 1000, UTC)
+    except (OverflowError, ValueError):
+        # Times of records may be beyond the years that have a name here.
+        return f"{ms} ms"
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def _commit_facts(commits: Commits) -> Facts:
@@ -137,6 +142,10 @@ def _commit_facts(commits: Commits) -> Facts:
 
 def _sub_topology_text(sub: SubTopologyMetrics) -> str:
     parts = [f"{sub.tasks} tasks", *_traffic(sub.traffic), f"lag {_lag(sub.lag)}"]
+    if sub.state_rows:
+        parts.append(f"about {sum(sub.state_rows.values())} rows of state")
+    if sub.stream_time_ms is not None:
+        parts.append(f"stream time {time_text(sub.stream_time_ms)}")
     if sub.to_restore:
         parts.append(f"{sub.to_restore} to restore")
     return ", ".join(parts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol
 
 from millstream.log.log import Appended, Batch, Fetched
-from millstream.model.event_time import END
+from millstream.model.event_time import END, NEVER
 from millstream.model.problem import Problem
 from millstream.runtime.calls import NO_CALLS, Calls
 
@@ -26,7 +26,8 @@ class RunResult(Generic[Batch]):
     `ahead`: in partitions whose records say who has sent them, the offsets before which those of a
     sender are consumed, for all senders for which that is behind the position in `consumed`.
     `watermark`: everything that the partitions will bring up to this event time is consumed; END
-    where all were at their ends. `first`: the least event time consumed, or released by closing.
+    where all were at their ends. `first`: the least event time consumed, or released by closing;
+    `last`: the greatest one consumed.
     `kept`: bytes of output that will leave with `flush`. `closed`: whether a run that closes
     windows had any to close. `commits`: whether a processor has asked for a commit. `calls`:
     those of functions in Python.
@@ -37,6 +38,7 @@ class RunResult(Generic[Batch]):
     problems: tuple[Problem, ...] = ()
     watermark: int = END
     first: int = END
+    last: int = NEVER
     kept: int = 0
     closed: bool = False
     commits: bool = False

@@ -9,6 +9,7 @@ from typing import Generic
 
 from millstream.log.batches import Batches
 from millstream.log.log import Appended, Batch, Topic, TopicPartition
+from millstream.model.event_time import NEVER
 from millstream.model.problem import Problem
 from millstream.runtime.calls import NO_CALLS, Calls
 from millstream.runtime.durations import Durations
@@ -267,6 +268,8 @@ class SubTopologyMetrics:
     """Rows that came after their window had closed."""
     problems: int = 0
     """Rows with any other entry in the processing log."""
+    stream_time: int = NEVER
+    """The greatest event time processed, in ms; NEVER before the first record."""
     calls: Calls = NO_CALLS
     """Those of functions in Python."""
 

@@ -374,6 +374,7 @@ class SubTopologyRunner(Generic[Batch]):
 
     def _count(self, result: RunResult[Batch], records: int) -> None:
         self.metrics.records_in += records
+        self.metrics.stream_time = max(self.metrics.stream_time, result.last)
         self.metrics.calls = self.metrics.calls.plus(result.calls)
         self.metrics.records_out += sum(output.count for output in result.outputs)
         for problem in result.problems:

@@ -161,6 +161,25 @@ class Store:
         """The full SQL name of a state table, for queries through `cursor`."""
         return ".".join(map(quoted, (self.database, schema_of(query_id, subtopology), name)))
 
+    def row_counts(self) -> dict[tuple[str, int], dict[str, int]]:
+        """About how many rows each table of each sub-topology has. Rows that were deleted count
+        until a checkpoint. Nothing once the store is closed."""
+        try:
+            with self.cursor() as cursor:
+                found = cursor.execute(
+                    "SELECT schema_name, table_name, estimated_size FROM duckdb_tables()"
+                    " WHERE database_name = ? AND schema_name <> 'main'"
+                    " AND NOT starts_with(table_name, '$')",
+                    [self.database],
+                ).fetchall()
+        except duckdb.ConnectionException:
+            return {}
+        counts: dict[tuple[str, int], dict[str, int]] = {}
+        for schema, table, rows in found:
+            query_id, _, subtopology = schema.rpartition("_")
+            counts.setdefault((query_id, int(subtopology)), {})[table] = rows
+        return counts
+
     def altered(self) -> None:
         """Note that tables were created, altered or dropped."""
         self.version = next(self._versions)

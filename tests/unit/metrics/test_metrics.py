@@ -162,3 +162,33 @@ def test_push_queries_have_figures(hands: Hands) -> None:
     with pytest.raises(MillstreamError):
         hands.db.execute("EXPLAIN nothing;")
     assert all(query.type == "PERSISTENT" for query in hands.db.metrics().queries)
+
+
+def test_stream_time_and_rows_of_state(hands: Hands) -> None:
+    """Before any record there is no time; earlier ones do not take it back."""
+    (sub,) = hands.db.metrics().query(SPENDING).sub_topologies
+    assert (sub.stream_time_ms, sum(sub.state_rows.values())) == (None, 0)
+    hands.db.execute("INSERT INTO orders (ROWTIME, customer) VALUES (1700000099000, 'zoe');")
+    hands.db.execute("INSERT INTO orders (ROWTIME, customer) VALUES (1700000098000, 'zoe');")
+    hands.db.wait()
+    metrics = hands.db.metrics()
+    (sub,) = metrics.query(SPENDING).sub_topologies
+    customers = len(list(hands.db.execute("SELECT * FROM spending;")))
+    assert sub.stream_time_ms == 1_700_000_099_000
+    assert sub.state_rows["aggregate_2"] == customers > 1
+    (row,) = metrics.arrow().to_pylist()
+    assert (row["stream_time_ms"], row["state_rows"]) == (
+        sub.stream_time_ms,
+        sum(sub.state_rows.values()),
+    )
+    assert "rows of state, stream time 2023-11-14T22:14:59.000Z" in explained(hands)
+
+
+def test_a_stream_time_beyond_all_calendars_is_told(hands: Hands) -> None:
+    hands.db.execute("INSERT INTO orders (ROWTIME, customer) VALUES (900000000000000, 'zoe');")
+    hands.db.wait()
+    assert "stream time 900000000000000 ms" in explained(hands)
+
+
+def explained(hands: Hands) -> str:
+    return str(hands.db.execute(f"EXPLAIN {SPENDING};").fetchall()[0])  # type: ignore[union-attr]

@@ -5,7 +5,7 @@ import { button, grid, h } from "../dom";
 import { figure, figuresOf, total, type Figures } from "../metrics";
 import type { Session } from "../session";
 import type { TopologyNode } from "../topology";
-import { short } from "../values";
+import { short, timeText } from "../values";
 import { problem, Repeated, type View } from "../view";
 import { sample } from "./sample";
 
@@ -122,13 +122,20 @@ function line(id: string, node: TopologyNode, told: Told): string {
     return lags?.length ? `lag ${short(lags.reduce((sum, { value }) => sum + value, 0))}` : "";
   }
   const labels = { query: id, sub_topology: String(node.subTopology) };
+  if (/^(Write|Repartition)\b/.test(node.text)) return until(figure(figures, "millstream_sub_topology_stream_time_seconds", labels));
   const name = node.kind === "source" ? "millstream_sub_topology_records_in_total" : "millstream_sub_topology_changes_total";
-  const unit = node.kind === "source" ? "records" : "changes of state";
-  if (node.kind === "step" && !/^(Aggregate|Join)/.test(node.text)) return "";
+  const unit = node.kind === "source" ? "records" : "changes";
+  if (node.kind === "step" && !/^(\w*(Aggregate|Join)|Process)\b/.test(node.text)) return "";
   const value = figure(figures, name, labels);
   const before = figure(told.before, name, labels);
-  if (value === undefined || before === undefined || told.seconds <= 0) return `${short(value)} ${unit}`;
-  return `${short(value)} ${unit}, ${short(Math.max(0, value - before) / told.seconds)}/s`;
+  const kept = node.kind === "step" ? `${short(total(figures, "millstream_state_rows", labels))} rows of state, ` : "";
+  if (value === undefined || before === undefined || told.seconds <= 0) return `${kept}${short(value)} ${unit}`;
+  return `${kept}${short(value)} ${unit}, ${short(Math.max(0, value - before) / told.seconds)}/s`;
+}
+
+/** Up to which event time the records are processed. */
+function until(seconds: number | undefined): string {
+  return seconds === undefined ? "" : `up to ${timeText(seconds * 1000)}`;
 }
 
 async function choose(session: Session, id: string, node: TopologyNode, into: HTMLElement): Promise<void> {
