@@ -10,11 +10,14 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from millstream_cli.screen.output import Output
 from millstream_cli.sessions.results import QueryStatus, Status
@@ -24,12 +27,22 @@ _UNTOLD_MAX = 50
 """How many polls in a row may return nothing: a server need not report the lag of its queries."""
 
 
+class _Rate(ProgressColumn):
+    """How many a second, of the last half minute."""
+
+    def render(self, task: Task) -> Text:
+        """Nothing before two reports."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s", style="progress.data.speed")
+
+
 @dataclass(slots=True)
 class Bars:
     """Bars below each other, shown while an operation runs and removed afterwards. Nothing is shown
     without a terminal."""
 
     out: Output
+    clock: Callable[[], float] = time.monotonic
     shown: Progress | None = None
     tasks: dict[str, TaskID] = field(default_factory=dict)
 
@@ -46,10 +59,12 @@ class Bars:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
+                _Rate(),
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
                 console=self.out.screen,
                 transient=True,
+                get_time=self.clock,
             )
             self.shown.start()
         if name not in self.tasks:

@@ -14,7 +14,7 @@ from rich.console import Console
 import millstream
 from millstream_cli.prompt.toolbar import Watch, toolbar
 from millstream_cli.screen.output import Output
-from millstream_cli.screen.progress import wait
+from millstream_cli.screen.progress import Bars, wait
 from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.results import QueryStatus, Status
 from millstream_cli.sessions.sizes import rows_in
@@ -139,3 +139,15 @@ def test_records_that_are_skipped_are_counted_and_late_ones_are_not() -> None:
         (query,) = session.status().queries
         assert query.skipped == 1
         assert session.database.metrics().query(query.query_id).problems["LATE"] == 1
+
+
+def test_bars_tell_the_rate_and_the_time_to_go() -> None:
+    seen, now = io.StringIO(), 0.0
+    out = Output(Console(file=seen, width=120, force_terminal=True))
+    with Bars(out, clock=lambda: now) as bars:
+        for now in (0.0, 1.0, 2.0):
+            bars.update("orders.csv", int(now) * 1500, 9000)
+    line = seen.getvalue()
+    assert "3000/9000" in line
+    assert "1,500/s" in line
+    assert "0:00:04" in line
