@@ -368,10 +368,15 @@ class EmbeddedLog:
         state where the write-ahead log is large.
 
         Call it where no transaction on the log is open (the commit barrier); returns whether a
-        checkpoint was taken. Raises nothing: work that cannot be done now is done the next time.
+        checkpoint was taken. Raises nothing: work that cannot be done now, because it fails or the
+        log is in use, is done the next time.
         """
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             return not self._closed and self._upkeep.run()
+        finally:
+            self._lock.release()
 
     def compact(self) -> int:
         """Compact what is due now, instead of in the background; returns how many segments were

@@ -106,10 +106,11 @@ class Upkeep:
 
     def _tidy(self) -> None:
         looks = self.retention.due
-        with self._file.cursor() as cursor:
-            gone = self.retention.starts(cursor, self._contents)
-        for topic, partition, start in gone:
-            self._log.truncate(topic, partition, start)
+        if looks:
+            with self._file.cursor() as cursor:
+                gone = self.retention.starts(cursor, self._contents)
+            for topic, partition, start in gone:
+                self._log.truncate(topic, partition, start)
         self.retention.drop_dead(self._contents)
         if looks:
             self._work_on()

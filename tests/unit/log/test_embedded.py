@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -532,3 +533,22 @@ def test_unfinished_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
     assert not old.exists(), "the process that was creating it has died"
     assert young.exists(), "another process may still be creating it"
     assert all(file.exists() for file in others), "not ours"
+
+
+def test_upkeep_does_not_wait_for_a_log_in_use(tmp_path: Path) -> None:
+    """A thread that has processed a query goes on with the next one while another one commits."""
+    with closing(EmbeddedLog.open(tmp_path / "a.db")) as log:
+        held, done = threading.Event(), threading.Event()
+
+        def commit() -> None:
+            with log._lock:
+                held.set()
+                done.wait(PATIENCE_S)
+
+        thread = threading.Thread(target=commit)
+        thread.start()
+        assert held.wait(PATIENCE_S)
+        assert log.maintain() is False
+        assert thread.is_alive()
+        done.set()
+        thread.join()
