@@ -152,7 +152,7 @@ class EmbeddedWorld:
         """See `World`."""
         self.trap.clear()
         if engine.restoring is not None and engine.restoring.checkpoints is not None:
-            self.loaded += engine.restoring.checkpoints.loaded
+            self.loaded += engine.restoring.checkpoints.counts.loaded
             engine.restoring.checkpoints.fewest = 0
             engine.restoring.checkpoints.write()
         before = self._path

@@ -368,8 +368,7 @@ class EmbeddedLog:
         state where the write-ahead log is large.
 
         Call it where no transaction on the log is open (the commit barrier); returns whether a
-        checkpoint was taken. Raises nothing: work that cannot be done now, because it fails or the
-        log is in use, is done the next time.
+        checkpoint was taken. Raises nothing: what cannot be done now is done the next time.
         """
         if not self._lock.acquire(blocking=False):
             return False
@@ -384,8 +383,7 @@ class EmbeddedLog:
         return self._upkeep.compaction.run()
 
     def shrink(self) -> int:
-        """Shrink the file now, instead of in the background; returns how many tables were moved.
-        Only for a log that is opened with `compacting` false."""
+        """The same for shrinking the file; returns how many tables were moved."""
         return self._upkeep.shrinking.run()
 
     def snapshot(self) -> AbstractContextManager[LogSnapshot]:

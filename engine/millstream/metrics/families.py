@@ -65,6 +65,13 @@ def _state_rows(metrics: EngineMetrics) -> Iterator[Point]:
                 yield (query.query_id, str(sub.index), table), rows
 
 
+def _checkpoint_times(metrics: EngineMetrics) -> Iterator[Point]:
+    for query in metrics.queries:
+        for each in query.checkpoints:
+            labels = (query.query_id, str(each.sub_topology), str(each.partition))
+            yield labels, each.written_at_ms / 1000
+
+
 def _commit_times(metrics: EngineMetrics) -> Iterator[tuple[LabelValues, Durations]]:
     return (((query.query_id,), query.commits.took) for query in metrics.queries)
 
@@ -152,6 +159,24 @@ ENGINE: tuple[Family, ...] = (
         "gauge",
         "Decoded records that are kept for queries that have yet to read them.",
         lambda m: m.instance.decoded_bytes,
+    ),
+    of_engine(
+        "checkpoints_written_total",
+        "counter",
+        "Tasks whose state was written to the place of checkpoints.",
+        lambda m: m.instance.checkpoints_written,
+    ),
+    of_engine(
+        "checkpoints_loaded_total",
+        "counter",
+        "Tasks whose state was loaded from a checkpoint.",
+        lambda m: m.instance.checkpoints_loaded,
+    ),
+    of_engine(
+        "checkpoints_failed_total",
+        "counter",
+        "Attempts to write or load a checkpoint that failed; the changelog has all of it.",
+        lambda m: m.instance.checkpoints_failed,
     ),
 )
 QUERY: tuple[Family, ...] = (
@@ -311,6 +336,13 @@ RESTORATION: tuple[Family, ...] = (
     ),
 )
 SUB_TOPOLOGY: tuple[Family, ...] = (
+    Numbers(
+        "millstream_checkpoint_written_time_seconds",
+        "gauge",
+        "When this process has written the newest checkpoint of a task, since the epoch.",
+        ("query", "sub_topology", "partition"),
+        _checkpoint_times,
+    ),
     of_sub_topology("tasks", "gauge", "Open tasks.", lambda s: s.tasks),
     of_sub_topology("records_in_total", "counter", "Records read.", lambda s: s.traffic.records_in),
     of_sub_topology(

@@ -132,6 +132,17 @@ class SubTopologyMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCheckpoint:
+    """The newest checkpoint of a task that this process has written: up to which position of its
+    changelog, and when."""
+
+    sub_topology: int
+    partition: int
+    position: int
+    written_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryMetrics:
     """One query. `lag` is the sum over its partitions, or None if it is unknown for one."""
 
@@ -146,6 +157,7 @@ class QueryMetrics:
     restoration: Restoration | None = None
     restored: int = 0
     """Changelog records replayed."""
+    checkpoints: tuple[TaskCheckpoint, ...] = ()
     commits: Commits = Commits()
     runs: int = 0
     last_run_ms: int | None = None
@@ -192,6 +204,10 @@ class InstanceMetrics:
     decoded: int = 0
     reused: int = 0
     decoded_bytes: int = 0
+    checkpoints_written: int = 0
+    """The tasks whose state was written to the place of checkpoints."""
+    checkpoints_loaded: int = 0
+    checkpoints_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

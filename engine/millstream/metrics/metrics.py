@@ -18,6 +18,7 @@ from millstream.metrics.figures import (
     PartitionPosition,
     QueryMetrics,
     SubTopologyMetrics,
+    TaskCheckpoint,
     Traffic,
 )
 from millstream.metrics.process import process_metrics
@@ -111,11 +112,17 @@ class Metrics:
     def _query(self, status: QueryStatus, samples: Samples, rows: StateRows) -> QueryMetrics:
         problems = self._processing_log.counts(status.query_id)
         found = query_metrics(status, samples, problems, rows)
-        return replace(found, long_step=self._historical.registry.driver.long_step(status.query_id))
+        registry = self._historical.registry
+        return replace(
+            found,
+            checkpoints=_checkpoints(registry, status.query_id),
+            long_step=registry.driver.long_step(status.query_id),
+        )
 
 
 def _instance(registry: QueryRegistry) -> InstanceMetrics:
     rounds, decoded = registry.runtime.rounds, registry.decoded
+    place = registry.restoring.checkpoints if registry.restoring is not None else None
     return InstanceMetrics(
         registry.driver.waiting,
         rounds.took,
@@ -124,6 +131,16 @@ def _instance(registry: QueryRegistry) -> InstanceMetrics:
         decoded.decoded,
         decoded.reused,
         decoded.bytes,
+        *((place.counts.written, place.counts.loaded, place.counts.failed) if place else ()),
+    )
+
+
+def _checkpoints(registry: QueryRegistry, query_id: str) -> tuple[TaskCheckpoint, ...]:
+    if registry.restoring is None or registry.restoring.checkpoints is None:
+        return ()
+    written = registry.restoring.checkpoints.written(query_id)
+    return tuple(
+        TaskCheckpoint(*task, each.position, each.at_ms) for task, each in sorted(written.items())
     )
 
 

@@ -35,6 +35,13 @@ def query_progress(query: QueryMetrics) -> Facts:
     facts += [
         (f"Sub-topology {sub.index}", _sub_topology_text(sub)) for sub in query.sub_topologies
     ]
+    if query.checkpoints:
+        told = (
+            f"sub-topology {each.sub_topology}, partition {each.partition}: up to"
+            f" {each.position}, written {time_text(each.written_at_ms)}"
+            for each in query.checkpoints
+        )
+        facts.append(("Checkpoints", "\n".join(told)))
     topics = sorted({each.topic for each in query.positions})
     if topics:
         offsets = (f"{topic}: {places_text(query, topic)}" for topic in topics)

@@ -23,6 +23,7 @@ from millstream.checkpoints.writing import Task, rows_since, write_checkpoint
 from millstream.executor.channel_watermarks import state_tables
 from millstream.functions.function import Catalogue
 from millstream.log.log import Log
+from millstream.model.clock import now_ms
 from millstream.model.errors import MillstreamError
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import StateTable
@@ -61,6 +62,25 @@ class StatefulSubTopology:
         return None if topic is None else StateId(self.query_id, self.sub.index, topic.id)
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A checkpoint that this process has written: up to which position of the changelog, and at
+    which time of day in ms."""
+
+    position: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCounts:
+    """The tasks whose state was written or loaded, and the attempts that failed: since this process
+    began."""
+
+    written: int = 0
+    loaded: int = 0
+    failed: int = 0
+
+
 @dataclass(slots=True)
 class _Query:
     """`processed` and `standby`: the partitions that are wanted here. `open`: those of them that
@@ -83,11 +103,19 @@ class _Query:
 class Checkpoints:
     """Writes and loads the checkpoints of the queries of one instance; for use from any thread."""
 
-    def __init__(self, repository: Repository, log: Log[pa.Table], interval_ms: int) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        log: Log[pa.Table],
+        interval_ms: int,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        """`clock`: the time of day in ms."""
         self.repository = repository
         self._log = log
-        self.loaded = 0
-        """The tasks whose state was loaded."""
+        self._clock = clock
+        self.counts = CheckpointCounts()
+        self._written: dict[TaskKey, Written] = {}
         self._interval = interval_ms / 1000
         self.on_loaded: Callable[[str], None] = lambda _query_id: None
         """Called, in the thread that loads, with a query of which partitions are not held any
@@ -144,6 +172,12 @@ class Checkpoints:
                 self._lock.notify_all()
             return query.waiting
 
+    def written(self, query_id: str) -> dict[tuple[int, int], Written]:
+        """The newest checkpoint of each task of a query that this process has written, by
+        sub-topology and partition."""
+        with self._lock:
+            return {key[1:]: found for key, found in self._written.items() if key[0] == query_id}
+
     # ---- threads ------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -197,6 +231,7 @@ class Checkpoints:
         except Exception as error:
             # What was not loaded is replayed, whatever the reason is.
             _LOG.warning("No checkpoint of %s was loaded: %s", query_id, error)
+            self._count(failed=1)
         finally:
             with self._lock:
                 query.open |= query.loading & (query.processed | query.standby)
@@ -224,7 +259,7 @@ class Checkpoints:
             lambda: query.removed,
         )
         loaded = loading.load({p: each for p, each in ranges.items() if each.end}, alone=alone)
-        self.loaded += len(loaded)
+        self._count(loaded=len(loaded))
         if loaded:
             _LOG.info(
                 "The state of %s, sub-topology %d, was loaded from checkpoints: %s",
@@ -255,6 +290,8 @@ class Checkpoints:
             if partition < sub.sub.partitions
         }
         self._last = {key: last for key, last in self._last.items() if key in tasks}
+        with self._lock:
+            self._written = {key: each for key, each in self._written.items() if key in tasks}
         written = 0
         for key, (query, sub, partition) in tasks.items():
             if query.removed or self._closing.is_set():
@@ -265,11 +302,20 @@ class Checkpoints:
             except Stopped:
                 continue
             except Exception as error:
+                if not query.removed:
+                    self._count(failed=1)
                 if not query.removed and not self._failing:
                     # The next ones most likely fail for the same reason.
                     self._failing = True
                     _LOG.warning("No checkpoint of %s was written: %s", sub.query_id, error)
         return written
+
+    def _count(self, *, written: int = 0, loaded: int = 0, failed: int = 0) -> None:
+        with self._lock:
+            old = self.counts
+            self.counts = CheckpointCounts(
+                old.written + written, old.loaded + loaded, old.failed + failed
+            )
 
     def _write(self, key: TaskKey, store: Store, sub: StatefulSubTopology, partition: int) -> bool:
         with store.cursor() as cursor:
@@ -292,9 +338,13 @@ class Checkpoints:
         found = write_checkpoint(
             task, self.repository, self._log, last, lambda: self._closing.is_set()
         )
-        if found is not None:
-            self._last[key] = found
-        return found is not None
+        if found is None:
+            return False
+        self._last[key] = found
+        with self._lock:
+            self._written[key] = Written(found.position, self._clock())
+        self._count(written=1)
+        return True
 
     def delete_orphans(self) -> None:
         """Delete the checkpoints of changelogs that do not exist any more, nor did at the last
@@ -318,7 +368,8 @@ def open_checkpoints(
     store: Store,
     log: Log[pa.Table],
     interval_ms: int,
+    clock: Callable[[], int],
 ) -> Checkpoints:
     """The checkpoints at a URL. Raises StatementError (E-CONFIG) if it names no place."""
     drop_leftovers(store)
-    return Checkpoints(Repository.of(url, store.identity), log, interval_ms)
+    return Checkpoints(Repository.of(url, store.identity), log, interval_ms, clock)

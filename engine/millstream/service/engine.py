@@ -146,7 +146,11 @@ class Engine:
         settings, checkpoints = self.settings, None
         if settings.checkpoints_url:
             checkpoints = open_checkpoints(
-                settings.checkpoints_url, self.store, self.log, settings.checkpoint_interval_ms
+                settings.checkpoints_url,
+                self.store,
+                self.log,
+                settings.checkpoint_interval_ms,
+                self.clock,
             )
         elif not self.shared:
             return None

@@ -301,3 +301,44 @@ def test_in_an_object_store(tmp_path: Path, bucket: str, told: Callable[[str], i
         found.delete_orphans()
         found.delete_orphans()
         assert found.repository.states() == []
+
+
+def test_what_is_told_of_them(shop: Shop) -> None:
+    """Of each task the newest one, in EXPLAIN and in the metrics; and how many failed."""
+    with shop.open() as db:
+        db.execute(SCRIPT)
+        insert(db, 0, 100)
+        found = checkpoints(db)
+        written = found.write()
+        metrics = db.metrics()
+        assert metrics.instance.checkpoints_written == written > 1
+        told = [each for query in metrics.queries for each in query.checkpoints]
+        assert len(told) == written
+        assert all(each.position > 0 and each.written_at_ms > 0 for each in told)
+        (table,) = [query.query_id for query in metrics.queries if query.query_id[:6] == "CTAS_T"]
+        explained = str(next(iter(db.execute(f"EXPLAIN {table};"))))
+        assert "Checkpoints: sub-topology 0, partition 0: up to" in explained
+        text = millstream.exposition(metrics)
+        assert text.count("millstream_checkpoint_written_time_seconds{") == written
+        (shop.path.parent / "place").rename(shop.path.parent / "elsewhere")
+        (shop.path.parent / "place").write_text("no folder")
+        insert(db, 100, 200)
+        assert found.write() == 0
+        assert db.metrics().instance.checkpoints_failed == written
+        db.execute(f"TERMINATE {table};")
+        found.write()
+        assert found.written(table) == {}
+    (shop.path.parent / "place").unlink()
+    (shop.path.parent / "elsewhere").rename(shop.path.parent / "place")
+    shop.lose_state()
+    with shop.open() as db:
+        db.engine.drain()
+        assert db.metrics().instance.checkpoints_loaded == written - 2
+
+
+def test_nothing_is_told_without_a_place() -> None:
+    with millstream.connect() as db:
+        assert db.metrics().instance.checkpoints_written == 0
+        db.execute(SCRIPT)
+        db.engine.drain()
+        assert all(query.checkpoints == () for query in db.metrics().queries)
