@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 import millstream
+from millstream.functions.folder import load_functions
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
@@ -130,6 +131,8 @@ def _checked(arguments: list[str]) -> argparse.Namespace:
                 + " ".join(options.target)
             )
     check_credentials(reader, options)
+    if options.url is not None and options.functions:
+        reader.error("--functions is for a database in this process; a server has its own ones")
     return options
 
 
@@ -179,6 +182,7 @@ def _local(options: argparse.Namespace, config: Config) -> LocalSession:
         sharing=_sharing(options),
         schema_registry=registry_settings(options, config.registry),
         properties=config.properties,
+        functions=load_functions(options.functions, "--functions"),
         queries_file=options.queries_file,
     )
     where = options.database if options.database != ":memory:" else "in memory"

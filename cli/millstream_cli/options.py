@@ -158,6 +158,7 @@ def parser() -> argparse.ArgumentParser:
         "--queries-file", metavar="FILE.sql",
         help="take all streams, tables and queries from this file and run them",
     )  # fmt: skip
+    functions_option(parser)
     _script_options(parser)
     server_options(parser)
     _shell_options(parser)
@@ -176,6 +177,14 @@ def _script_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-d", "--define", action="append", default=[], type=_definition, metavar="NAME=VALUE",
         help="define a variable; may be repeated",
+    )  # fmt: skip
+
+
+def functions_option(parser: argparse.ArgumentParser) -> None:
+    """Python functions that statements call."""
+    parser.add_argument(
+        "--functions", metavar="FOLDER", default="",
+        help="a folder of *.py with functions and processors of millstream.udf and the like",
     )  # fmt: skip
 
 

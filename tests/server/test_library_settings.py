@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from millstream.functions.folder import load_functions
 from millstream.model.errors import StatementError
 from millstream.model.settings import ConnectSettings, EngineSettings, InstanceSettings
 from millstream_server.bootstrap.boot import check_boot
 from millstream_server.bootstrap.config import load_config
-from millstream_server.bootstrap.extensions import load_functions
 from millstream_server.bootstrap.startup import instance_settings, open_database
 
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
@@ -190,10 +190,10 @@ def test_processors_come_from_a_folder(tmp_path: Path) -> None:
 
 
 def test_no_folder_no_functions(tmp_path: Path) -> None:
-    assert load_functions("") == ()
-    assert load_functions(str(folder_with(tmp_path))) == ()
+    assert load_functions("", "--functions") == ()
+    assert load_functions(str(folder_with(tmp_path)), "--functions") == ()
     with pytest.raises(StatementError, match="is no folder"):
-        load_functions(str(tmp_path / "nowhere"))
+        load_functions(str(tmp_path / "nowhere"), "--functions")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_no_folder_no_functions(tmp_path: Path) -> None:
 def test_a_module_that_cannot_be_loaded_is_named(tmp_path: Path, text: str) -> None:
     folder = folder_with(tmp_path, broken=text)
     with pytest.raises(StatementError, match=r"Cannot load functions from '.*broken\.py'"):
-        load_functions(str(folder))
+        load_functions(str(folder), "--functions")
 
 
 def test_code_that_others_may_change_is_not_run(tmp_path: Path) -> None:
@@ -217,11 +217,11 @@ def test_code_that_others_may_change_is_not_run(tmp_path: Path) -> None:
         mode = path.stat().st_mode
         path.chmod(0o777)
         with pytest.raises(StatementError, match="others than its owner may change it"):
-            load_functions(str(folder))
+            load_functions(str(folder), "--functions")
         path.chmod(mode)
 
 
 def test_modules_hide_no_others(tmp_path: Path) -> None:
-    load_functions(str(folder_with(tmp_path, json=MODULE)))
+    load_functions(str(folder_with(tmp_path, json=MODULE)), "--functions")
     assert not hasattr(sys.modules["json"], "doubled")
     assert hasattr(sys.modules["millstream_extensions.json"], "doubled")

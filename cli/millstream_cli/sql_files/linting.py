@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from millstream.functions.folder import load_functions
 from millstream.model.errors import MillstreamError
+from millstream_cli.options import functions_option
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 from millstream_cli.sql_files.files import STDIN, files_of, text_of
@@ -18,11 +20,16 @@ def lint_command(arguments: Sequence[str]) -> int:
     """Run the command: 1 if there is any finding."""
     given = _parser().parse_args(arguments)
     out, errors = Output(Console(soft_wrap=True)), Output(Console(stderr=True, soft_wrap=True))
+    try:
+        functions = load_functions(given.functions, "--functions")
+    except MillstreamError as error:
+        show_error(error, errors)
+        return 1
     count = 0
     for name in files_of(given.files):
         shown = "standard input" if name == STDIN else name
         try:
-            for finding in findings(text_of(name)):
+            for finding in findings(text_of(name), functions):
                 count += 1
                 _tell(shown, finding, out)
         except MillstreamError as error:
@@ -45,5 +52,6 @@ def _parser() -> argparse.ArgumentParser:
         " before a script is executed, and what is most likely not meant. Topics that a script"
         " does not make are taken to be there.",
     )
+    functions_option(parser)
     parser.add_argument("files", nargs="*", metavar="FILE", help="a file, or a folder with *.sql")
     return parser

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from millstream.catalog.properties import Form, read_properties
+from millstream.functions.user import UserFunction
 from millstream.log.log import Topic
 from millstream.model.clock import now_ms
 from millstream.model.errors import MillstreamError
@@ -36,13 +37,13 @@ class Finding:
     more: tuple[str, ...] = ()
 
 
-def findings(text: str) -> list[Finding]:
-    """What is found in a script, in its order. Raises StatementError where it cannot be told apart
-    into statements."""
+def findings(text: str, functions: Sequence[UserFunction] = ()) -> list[Finding]:
+    """What is found in a script that may call `functions`, in its order. Raises StatementError
+    where it cannot be told apart into statements."""
     read = list(_read(text))
     parsed = [each for each in read if isinstance(each, ParsedStatement)]
     found = [each for each in read if isinstance(each, Finding)]
-    engine = open_engine(":memory:", EngineSettings(), now_ms)
+    engine = open_engine(":memory:", EngineSettings(), now_ms, functions)
     try:
         _make_topics(parsed, engine)
         found += _errors(parsed, engine)

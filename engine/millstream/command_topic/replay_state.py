@@ -22,6 +22,12 @@ ObjectName = tuple[str, str]
 ObjectIncarnation = tuple[str, str, int]
 """The kind and name of an object, and the number of the command that created it."""
 
+NEEDS = (
+    "Restart it with what that statement needs. Functions in Python are given by"
+    " connect(functions=…), --functions FOLDER, or a server's ksql.extension.dir."
+)
+"""What to do where a statement of the command topic cannot be executed."""
+
 
 @dataclass(frozen=True, slots=True)
 class AppliedCommand:
@@ -89,8 +95,7 @@ class ReplayState:
                 "This instance cannot change streams, tables and queries: it has not executed"
                 f" the statement with number {number} of its service.",
                 detail=reason,
-                hint="Restart it with what that statement needs (users' functions?), or send"
-                " the statement to another instance.",
+                hint=f"{NEEDS} Or send the statement to another instance.",
                 code="E-CMD-UNAPPLIED",
             )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.entries import Command
+from millstream.command_topic.replay_state import NEEDS
 from millstream.ddl.change import plan_change
 from millstream.ddl.effects import Effect, ReplaceQuery
 from millstream.ddl.environment import ConfiguredStatement, Environment
@@ -104,7 +105,10 @@ def _report_failure(command_topic: CommandTopic, command: Command, error: Except
     """Record why a command failed. A bug of the engine does not stop it either."""
     reason = reason_of(error)
     message = f"The statement with number {command.number} failed here: {reason}"
-    if not isinstance(error, MillstreamError):
-        logging.getLogger("millstream").error(message, exc_info=error)
+    log = logging.getLogger("millstream")
+    if isinstance(error, MillstreamError):
+        log.warning("%s\nThe statement: %s\n%s", message, command.text, NEEDS)
+    else:
+        log.error(message, exc_info=error)
     command_topic.state.unapplied[command.number] = f"{reason}\nThe statement: {command.text}"
     command_topic.registry.report("", (Problem("COMMAND", message, "", -1),))

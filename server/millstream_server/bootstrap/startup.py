@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import millstream
+from millstream.functions.folder import load_functions
 from millstream.functions.user import UserFunction
 from millstream.model.errors import StatementError
 from millstream.model.listener import InternalListener
@@ -27,7 +28,6 @@ from millstream_server.auth.audit import Audit, Event
 from millstream_server.bootstrap.addresses import EVERYWHERE
 from millstream_server.bootstrap.boot import check_boot, methods, postgres_address
 from millstream_server.bootstrap.config import ServerConfig
-from millstream_server.bootstrap.extensions import load_functions
 from millstream_server.bootstrap.reloading import AuditFile, Certificate, Reloading
 from millstream_server.bootstrap.secret import Secret
 from millstream_server.bootstrap.wiring import answer_bounds, gate, overrides, pulls_at_a_time
@@ -105,7 +105,8 @@ def _topic_settings(config: ServerConfig) -> dict[str, str]:
 
 def _functions(config: ServerConfig) -> tuple[UserFunction, ...]:
     enabled = config.flag("ksql.udfs.enabled")
-    return load_functions(config.text("ksql.extension.dir")) if enabled else ()
+    name = "ksql.extension.dir"
+    return load_functions(config.text(name), name) if enabled else ()
 
 
 def _revealed(settings: Mapping[str, str | Secret]) -> dict[str, str]:

@@ -44,6 +44,7 @@ def test_a_database_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["script.sql"], "millstream run script.sql"),
         (["a.db", "--database", "b.db"], "two databases are given: b.db and a.db"),
         (["a.db", "b.db"], "got a.db b.db"),
+        (["http://127.0.0.1:1", "--functions", "."], "a server has its own ones"),
     ],
 )
 def test_no_database_is_made_of_what_is_none(
@@ -206,3 +207,24 @@ def test_as_a_process() -> None:
 def test_the_http_client_is_imported_for_servers_only() -> None:
     code = "import sys, millstream_cli.main; sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_file_whose_queries_call_functions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without them, what is missing is told; with them, everything is there."""
+    name, own = str(tmp_path / "shop.db"), tmp_path / "own"
+    own.mkdir(mode=0o755)
+    (own / "doubling.py").write_text(
+        "import millstream\n"
+        "doubled = millstream.udf('DOUBLED', 'INTEGER -> INTEGER', lambda value: value * 2)\n"
+    )
+    (own / "doubling.py").chmod(0o644)
+    made = "CREATE STREAM d AS SELECT k, DOUBLED(v) AS v FROM s EMIT CHANGES;"
+    assert main([name, "--functions", str(own), "-e", CREATE + made]) == 0
+    assert main([name, "-e", "SELECT * FROM d;"]) == 1
+    assert any("--functions FOLDER" in record.getMessage() for record in caplog.records)
+    capsys.readouterr()
+    filled = "INSERT INTO s VALUES ('a', 21); wait; SELECT v FROM d;"
+    assert main([name, "--functions", str(own), "--output", "JSON", "-e", filled]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"V": 42}

@@ -157,3 +157,23 @@ def test_findings_as_they_are_shown(folder: Path, capsys: Captured) -> None:
     assert [path.name for path in folder.iterdir()] == ["a.sql"], "nothing is made"
     (folder / "a.sql").write_text("select 'a")
     assert "never closed" in run(capsys, "lint a.sql", 1)
+
+
+SHOUTED = """
+import millstream
+
+@millstream.udf("SHOUTED", "STRING -> STRING")
+def shouted(text):
+    return text.upper()
+"""
+
+
+def test_functions_of_a_folder_are_known(folder: Path, capsys: Captured) -> None:
+    (folder / "own").mkdir(mode=0o755)
+    (folder / "own" / "shouting.py").write_text(SHOUTED)
+    (folder / "own" / "shouting.py").chmod(0o644)
+    calls = "CREATE STREAM l AS SELECT SHOUTED(id) AS k, id FROM orders EMIT CHANGES;"
+    (folder / "a.sql").write_text(f"{ORDERS}{calls}")
+    assert "any functions with the name 'SHOUTED'" in run(capsys, "lint a.sql", 1)
+    assert run(capsys, "lint --functions own a.sql") == "all is well\n"
+    assert "--functions 'none' is no folder" in run(capsys, "lint --functions none a.sql", 1)

@@ -210,7 +210,9 @@ def test_a_starting_instance_leaves_unfinished_objects_of_others(cluster: Cluste
     assert not [status.error for status in one.statuses() if status.error]
 
 
-def test_a_statement_that_fails_on_one_instance_only_isolates_its_object(cluster: Cluster) -> None:
+def test_a_statement_that_fails_on_one_instance_only_isolates_its_object(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
     twice = udf("TWICE", "STRING -> STRING", lambda text: text + text)
     one, two = cluster.start(twice), cluster.start()
     execute(one, VISITS)
@@ -219,6 +221,8 @@ def test_a_statement_that_fails_on_one_instance_only_isolates_its_object(cluster
     following.follow(two.command_topic)
     assert list(two.catalog.sources) == ["VISITS", "U"]
     assert [row["kind"] for row in two.processing_log.table().to_pylist()] == ["COMMAND"]
+    (told,) = (record.getMessage() for record in caplog.records if "TWICE" in record.getMessage())
+    assert "CREATE STREAM t AS" in told and "--functions FOLDER" in told
     with pytest.raises(ConflictError, match="TWICE") as failure:
         execute(two, "CREATE TYPE money AS INT;")
     assert failure.value.code == "E-CMD-UNAPPLIED"

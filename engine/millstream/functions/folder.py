@@ -1,4 +1,4 @@
-"""Python functions in a folder of the operator (`ksql.extension.dir`)."""
+"""Python functions of the modules in a folder: `ksql.extension.dir` of a server, `--functions`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ MODULES = "millstream_extensions"
 """The prefix of the modules' names, so that they shadow no others."""
 
 
-def load_functions(folder: str) -> tuple[UserFunction, ...]:
+def load_functions(folder: str, named: str) -> tuple[UserFunction, ...]:
     """The functions and processors that the modules of a folder define with `millstream.udf`,
     `udaf`, `udtf` and `processor`, each once; none without a folder. Raises StatementError
     (E-CONFIG) for an unusable folder or module, or one that others than its owner may change: its
-    code runs in the server."""
+    code runs in this process. `named`: the setting or option that names the folder."""
     if not folder:
         return ()
     path = Path(folder)
     if not path.is_dir():
-        raise _refusal(f"ksql.extension.dir '{folder}' is no folder.")
+        raise _refusal(f"{named} '{folder}' is no folder.")
     _check_owner(path)
     found: dict[int, UserFunction] = {}
     for file in sorted(path.glob("*.py")):
         _check_owner(file)
-        for value in vars(_imported(file)).values():
+        for value in vars(_imported(file, named)).values():
             if isinstance(value, UserFunction):
                 # A module may import a function of another module, or have one under two names.
                 found[id(value)] = value
@@ -43,7 +43,7 @@ def _check_owner(path: Path) -> None:
         )
 
 
-def _imported(file: Path) -> ModuleType:
+def _imported(file: Path, named: str) -> ModuleType:
     name = f"{MODULES}.{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None, file
@@ -57,7 +57,7 @@ def _imported(file: Path) -> ModuleType:
         why = error.message if isinstance(error, MillstreamError) else str(error)
         raise _refusal(
             f"Cannot load functions from '{file}': {type(error).__name__}: {why}",
-            "Correct the module, or move it out of ksql.extension.dir.",
+            f"Correct the module, or move it out of {named}.",
         ) from error
     return module
 
