@@ -38,7 +38,7 @@ CODES = {
     "ASSERT SCHEMA SUBJECT 's' TIMEOUT 0 SECONDS;": (417, 41700),
     "CREATE STREAM x WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO');": (400, 40001),
     "DESCRIBE CONNECTOR c;": (400, 40001),
-    "DROP CONNECTOR IF EXISTS c;": (400, 40001),
+    "DROP CONNECTOR c;": (400, 40001),
 }
 """What statements sent to /ksql are refused with."""
 
