@@ -103,12 +103,15 @@ def test_a_record_that_is_refused(log: KafkaLog, writer: Writer[pa.Table], size:
 
 
 def refuses(writer: Writer[pa.Table]) -> bool:
-    """Whether a record over the limit is refused."""
-    try:
-        writer.append([appended(0, raw_batch([(b"probe", RANDOM.randbytes(LIMIT + 1), 1)]))])
-    except StatementError:
-        return True
-    return False
+    """Whether a record over the limit is refused by each partition."""
+    probe = raw_batch([(b"probe", RANDOM.randbytes(LIMIT + 1), 1)])
+    for partition in (0, 1):
+        try:
+            writer.append([appended(partition, probe)])
+        except StatementError:
+            continue
+        return False
+    return True
 
 
 def counts(log: KafkaLog) -> list[int]:

@@ -77,6 +77,11 @@ def test_users_do_what_their_rules_allow(kind: str, request: pytest.FixtureReque
         assert list(rows) == [(1, "tea")]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             reader.execute("INSERT INTO orders VALUES (2, 'x')")
+        with (
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+            reader.cursor().copy("COPY orders FROM STDIN") as copy,
+        ):
+            copy.write("3\tcoffee\n")
         for sql in ("SELECT * FROM paid", "SELECT * FROM pay EMIT CHANGES", "DROP STREAM orders"):
             with pytest.raises(psycopg.Error) as refused:
                 reader.execute(sql)

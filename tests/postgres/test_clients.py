@@ -227,11 +227,9 @@ def _insert_until_read(shop: Shop) -> None:
 
 
 def test_copy_out(shop: Shop) -> None:
-    with shop.connect() as connection, connection.cursor() as at:
-        with at.copy("COPY (SELECT id, name, tags FROM known) TO STDOUT") as copy:
-            assert sorted(copy.rows()) == [("1", "Ann", '{a,"b c",NULL}'), ("2", "Bob", None)]
-        with pytest.raises(psycopg.errors.FeatureNotSupported), at.copy("COPY known FROM STDIN"):
-            pass
+    copied = "COPY (SELECT id, name, tags FROM known) TO STDOUT"
+    with shop.connect() as connection, connection.cursor().copy(copied) as copy:
+        assert sorted(copy.rows()) == [("1", "Ann", '{a,"b c",NULL}'), ("2", "Bob", None)]
 
 
 def test_sqlalchemy_reflects_and_queries(shop: Shop) -> None:

@@ -21,6 +21,7 @@ from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, Schema
 from millstream.model.types import SqlType
 from millstream_server.postgres.arguments import arguments
+from millstream_server.postgres.copying import CopyFormat
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.values import copied_lines, encoder, pg_type, rows_of
 
@@ -138,7 +139,8 @@ def test_json_is_the_same_in_both_formats() -> None:
 def test_lines_of_copy() -> None:
     table = pa.table({"a": ["x\ty", None, "\\N"], "b": pa.array([1, 2, None], pa.int32())})
     schema = Schema((Column("A", t.STRING), Column("B", t.INTEGER)))
-    assert copied_lines(table, schema) == [b"x\\ty\t1\n", b"\\N\t2\n", b"\\\\N\t\\N\n"]
+    found = copied_lines(table, schema, CopyFormat())
+    assert found == [b"x\\ty\t1\n", b"\\N\t2\n", b"\\\\N\t\\N\n"]
 
 
 def test_an_oid_without_literals_is_refused() -> None:

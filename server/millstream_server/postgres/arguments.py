@@ -34,6 +34,12 @@ def arguments(
     return found
 
 
+def text_reader(kind: int) -> Callable[[bytes], Value]:
+    """What reads the text of a type of PostgreSQL that has literals here; raises ValueError,
+    OverflowError or InvalidOperation for what is none."""
+    return _TEXT[kind]
+
+
 def format_of(formats: Sequence[int], number: int) -> int:
     """The format of a value or column: one for all, one for each, or text."""
     if not formats:

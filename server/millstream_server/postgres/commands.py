@@ -7,9 +7,10 @@ dialect: SET '…' = '…' and SHOW STREAMS.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from millstream_parser.lexemes import Lexeme, LexemeKind, code_lexemes
+from millstream_server.postgres.copying import CopyFormat, copy_format
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.settings import DEFAULTS
 
@@ -94,6 +95,17 @@ class CopyOut:
     """COPY (query) TO STDOUT, COPY name TO STDOUT."""
 
     query: str
+    given: CopyFormat = field(default_factory=CopyFormat)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFrom:
+    """COPY table (columns) FROM STDIN: both as they were written, the columns with their
+    parentheses, or empty."""
+
+    table: str
+    columns: str
+    given: CopyFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,7 @@ Command = (
     | Fetch
     | CloseCursor
     | CopyOut
+    | CopyFrom
     | Ignored
 )
 
@@ -244,24 +257,37 @@ def _fetch(parts: Sequence[Lexeme]) -> Fetch:
 
 
 def _copy(parts: Sequence[Lexeme], text: str) -> Command | None:
-    """COPY … TO STDOUT, whose query is the dialect's."""
-    words = [part.upper for part in parts]
-    if "STDIN" in words:
-        raise PgError(
-            "COPY … FROM STDIN is not done here.",
-            hint="Use INSERT INTO … VALUES, or COPY … FROM in a shell of Millstream.",
-            code=NOT_SUPPORTED,
-        )
-    if words[-2:] != ["TO", "STDOUT"]:
-        if "STDOUT" in words:
-            raise PgError(
-                "COPY … TO STDOUT takes no options: it gives PostgreSQL's text format.",
-                code=NOT_SUPPORTED,
-            )
+    """COPY … TO STDOUT, whose query is the dialect's, and COPY … FROM STDIN."""
+    marks = [
+        number
+        for number, part in enumerate(parts)
+        if part.upper in ("STDIN", "STDOUT") and parts[number - 1].upper in ("FROM", "TO")
+    ]
+    if not marks:
         return None
-    inner = parts[1:-2]
+    at = marks[-1]
+    inner, given = parts[1 : at - 1], copy_format(parts[at + 1 :])
+    if parts[at].upper == "STDIN":
+        return _copy_in(inner, given, text)
     if inner and inner[0].text == "(" and inner[-1].text == ")":
-        return CopyOut(text[inner[0].end : inner[-1].start])
+        return CopyOut(text[inner[0].end : inner[-1].start], given)
     if not inner:
         raise PgError("COPY has no query.", hint="Write COPY (SELECT …) TO STDOUT")
-    return CopyOut(f"SELECT * FROM {text[inner[0].start : inner[-1].end]}")
+    return CopyOut(f"SELECT * FROM {text[inner[0].start : inner[-1].end]}", given)
+
+
+def _copy_in(inner: Sequence[Lexeme], given: CopyFormat, text: str) -> CopyFrom:
+    opened = next((number for number, part in enumerate(inner) if part.text == "("), len(inner))
+    table, columns = inner[:opened], inner[opened:]
+    kinds = (LexemeKind.WORD, LexemeKind.QUOTED)
+    named = table and all(part.kind in kinds or part.text == "." for part in table)
+    marks = ["(", *[","] * (len(columns) // 2 - 1), ")"]
+    listed_well = not columns or (
+        len(columns) > 2
+        and [part.text for part in columns[::2]] == marks
+        and all(part.kind in kinds for part in columns[1::2])
+    )
+    if not named or not listed_well:
+        raise PgError("COPY needs a table.", hint="Write COPY name (column, …) FROM STDIN")
+    listed = text[columns[0].start : columns[-1].end] if columns else ""
+    return CopyFrom(text[table[0].start : table[-1].end], listed, given)

@@ -43,6 +43,7 @@ class MessageTransport:
     ) -> None:
         self._reader, self._writer = reader, writer
         self._bytes_max, self._stall_s = bytes_max, stall_s
+        self._reading: asyncio.Future[m.Message | None] | None = None
         self.left = reader.left
 
     async def first(self) -> m.First | None:
@@ -60,6 +61,15 @@ class MessageTransport:
         body = await self._body(letter, bytes_max or self._bytes_max)
         return None if body is None else m.read_message(letter, body)
 
+    async def resumable(self) -> m.Message | None:
+        """As `message`. If this is cancelled, the next call goes on where it was: no part of a
+        message is lost."""
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self.message())
+        found = await asyncio.shield(self._reading)
+        self._reading = None
+        return found
+
     async def _body(self, letter: bytes, bytes_max: int) -> bytes | None:
         try:
             length = int.from_bytes(await self._reader.readexactly(4), signed=True) - 4
@@ -69,6 +79,10 @@ class MessageTransport:
             return await self._reader.readexactly(length)
         except asyncio.IncompleteReadError:
             return None
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
 
     async def encrypt(self, context: ssl.SSLContext) -> None:
         """Go on with TLS. Bytes that came before it are nobody's: raises ProtocolError."""
@@ -108,10 +122,12 @@ class MessageTransport:
 
     def abort(self) -> None:
         """Close at once; what was not sent is lost."""
+        self._stop_reading()
         self._writer.transport.abort()
 
     async def close(self) -> None:
         """Send what is left, and close."""
+        self._stop_reading()
         self._writer.close()
         try:
             async with asyncio.timeout(1.0):

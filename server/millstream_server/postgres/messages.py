@@ -122,8 +122,27 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class CopiedBytes:
+    """Some bytes of the rows of COPY FROM STDIN."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDone:
+    """All rows of COPY FROM STDIN have been sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFail:
+    """The client gives COPY FROM STDIN up, for a reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Copied data or a function call: `letter` tells which."""
+    """A function call: `letter` tells which."""
 
     letter: str
 
@@ -139,6 +158,9 @@ Message = (
     | Flush
     | Terminate
     | Secret
+    | CopiedBytes
+    | CopyDone
+    | CopyFail
     | Unsupported
 )
 
@@ -232,10 +254,16 @@ def read_message(letter: bytes, body: bytes) -> Message:
     match letter:
         case b"p":
             return Secret(body)
-        case b"d" | b"c" | b"f" | b"F":
+        case b"d":
+            return CopiedBytes(body)
+        case b"F":
             return Unsupported(letter.decode())
+        case b"c":
+            found: Message = CopyDone()
+        case b"f":
+            found = CopyFail(reading.text())
         case b"Q":
-            found: Message = SimpleQuery(reading.text())
+            found = SimpleQuery(reading.text())
         case b"P":
             found = Parse(reading.text(), reading.text(), reading.int4s())
         case b"B":
@@ -365,6 +393,11 @@ def data_row(values: Sequence[bytes | None]) -> bytes:
 def copy_out(columns: int) -> bytes:
     """The begin of copied rows, as text."""
     return message(b"H", struct.pack(f"!bh{columns}h", 0, columns, *[0] * columns))
+
+
+def copy_in(columns: int) -> bytes:
+    """The wish for rows to copy, as text."""
+    return message(b"G", struct.pack(f"!bh{columns}h", 0, columns, *[0] * columns))
 
 
 def copied(line: bytes) -> bytes:

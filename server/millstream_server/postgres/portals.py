@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from millstream.model.schema import Schema
+from millstream.model.schema import Column, Schema
+from millstream.scripts.text import ParsedStatement
 from millstream_parser.parameters import Value
 from millstream_server.postgres.arguments import format_of
 from millstream_server.postgres.commands import Command
+from millstream_server.postgres.copying import CopyFormat
 from millstream_server.postgres.messages import Field, row_description
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.values import pg_type, rows_of
@@ -23,17 +25,27 @@ async def _nothing() -> AsyncGenerator[pa.Table, None]:
     yield
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTarget:
+    """Where the rows of COPY go: the INSERT of which each is an execution, and its columns."""
+
+    parsed: ParsedStatement
+    columns: tuple[Column, ...]
+    given: CopyFormat
+
+
 @dataclass(slots=True, eq=False)
 class StatementResult:
     """A statement that has begun. `schema`: of its rows, None without rows. `tag`: what its end is
-    called. `told`: a message for the user. `copied`: its rows are sent as those of COPY. Close
-    `batches`."""
+    called. `told`: a message for the user. `copied`: its rows are sent as those of COPY. `target`:
+    its rows come from the client. Close `batches`."""
 
     tag: str
     schema: Schema | None = None
     batches: AsyncGenerator[pa.Table, None] = field(default_factory=_nothing)
     told: str = ""
-    copied: bool = False
+    copied: CopyFormat | None = None
+    target: CopyTarget | None = None
 
     def ended(self, count: int) -> str:
         """The tag after so many rows."""

@@ -17,9 +17,17 @@ from millstream_server.failures import RefusedError, refusal, unexpected
 from millstream_server.postgres import messages as m
 from millstream_server.postgres.arguments import arguments
 from millstream_server.postgres.commands import Command, End, command_of
+from millstream_server.postgres.copy_in import BYTES_MAX, inserted
+from millstream_server.postgres.copying import CopyFormat, writer_of
 from millstream_server.postgres.message_transport import MessageTransport
 from millstream_server.postgres.parameter_types import parameter_types, samples
-from millstream_server.postgres.portals import Portal, Prepared, StatementResult, columns_message
+from millstream_server.postgres.portals import (
+    CopyTarget,
+    Portal,
+    Prepared,
+    StatementResult,
+    columns_message,
+)
 from millstream_server.postgres.refusals import (
     CANCELED,
     FAILED_TRANSACTION,
@@ -58,7 +66,7 @@ class Session:
     async def serve(self) -> None:
         """Answer until the client leaves. Raises ProtocolError, ConnectionError."""
         try:
-            while (message := await self._transport.message()) is not None:
+            while (message := await self._transport.resumable()) is not None:
                 if isinstance(message, m.Terminate):
                     return
                 await self._answer(message)
@@ -113,7 +121,7 @@ class Session:
                 await self._ready()
             case m.Flush():
                 await self._transport.drain()
-            case m.Unsupported("d" | "c" | "f"):
+            case m.CopiedBytes() | m.CopyDone() | m.CopyFail():
                 # What is left of a COPY that was refused.
                 pass
             case m.Unsupported():
@@ -135,7 +143,7 @@ class Session:
             outcome = await self._interruptible(self._begin(part, command, []))
             portal = Portal(Prepared(part, None, ()), [], outcome=outcome)
             try:
-                if outcome.schema is not None and not outcome.copied:
+                if outcome.schema is not None and outcome.copied is None:
                     self._transport.write(columns_message(outcome.schema))
                 await self._interruptible(self._send(portal, outcome, 0))
             finally:
@@ -162,8 +170,12 @@ class Session:
         """The rows of a portal, each as soon as it is there, and its end."""
         if outcome.told:
             self._transport.write(m.notice(PgError(outcome.told, code="00000").fields("NOTICE")))
-        if outcome.copied:
-            await self._copy(outcome)
+        if outcome.copied is not None:
+            await self._copy(outcome, outcome.copied)
+            return
+        if outcome.target is not None:
+            count = await self._copy_in(outcome.target)
+            self._transport.write(m.complete(outcome.ended(count)))
             return
         if outcome.schema is not None:
             async for rows in portal.rows(limit):
@@ -174,16 +186,46 @@ class Session:
         else:
             self._transport.write(m.SUSPENDED)
 
-    async def _copy(self, outcome: StatementResult) -> None:
+    async def _copy(self, outcome: StatementResult, given: CopyFormat) -> None:
         schema = outcome.schema or Schema(())
         self._transport.write(m.copy_out(len(schema.columns)))
+        if given.header:
+            names = [column.name.encode() for column in schema.columns]
+            self._transport.write(m.copied(writer_of(given)(names)))
         count = 0
         async for table in outcome.batches:
-            lines = copied_lines(table, schema) if table.num_rows else []
+            lines = copied_lines(table, schema, given) if table.num_rows else []
             count += len(lines)
             self._transport.write(b"".join(map(m.copied, lines)))
             await self._transport.drain()
         self._transport.write(m.COPY_DONE + m.complete(outcome.ended(count)))
+
+    async def _copy_in(self, target: CopyTarget) -> int:
+        """Take rows from the client, and insert them at their end; returns their number."""
+        self._transport.write(m.copy_in(len(target.columns)))
+        await self._transport.drain()
+        data = bytearray()
+        while True:
+            match await self._transport.resumable():
+                case m.CopiedBytes(more):
+                    data += more
+                case m.CopyDone():
+                    return await inserted(self._client, target, bytes(data))
+                case m.CopyFail(reason):
+                    raise PgError(f"COPY from stdin failed: {reason}", code=CANCELED)
+                case m.Sync() | m.Flush():
+                    # Extended queries send them before the rows.
+                    pass
+                case None | m.Terminate():
+                    raise ConnectionResetError("the client has left")
+                case _:
+                    raise m.ProtocolError("another message among the rows of COPY")
+            if len(data) > BYTES_MAX:
+                raise PgError(
+                    f"A COPY has at most {BYTES_MAX} bytes, as it inserts all of its rows or none.",
+                    hint="Copy the rows in several pieces.",
+                    code="53400",
+                )
 
     # --- extended queries
 

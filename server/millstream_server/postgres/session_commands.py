@@ -10,6 +10,7 @@ import pyarrow as pa
 from millstream.model.schema import Column, Schema
 from millstream.model.types import STRING
 from millstream_server.postgres import commands as c
+from millstream_server.postgres.copy_in import opened
 from millstream_server.postgres.portals import Cursor, StatementResult
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.session_state import FAILED, IDLE, IN_TRANSACTION, SessionState
@@ -48,13 +49,15 @@ async def run(client: SessionState, command: c.Command) -> StatementResult:
             return await _fetch(client, name, count, move=move)
         case c.CloseCursor(name):
             return await _close(client, name)
-        case c.CopyOut(query):
+        case c.CopyFrom(table, columns, given):
+            return StatementResult("COPY", target=await opened(client, table, columns, given))
+        case c.CopyOut(query, given):
             outcome = await begin(client, query, [])
             if outcome.schema is None:
                 raise PgError(
                     "COPY takes a query that gives rows.", hint="COPY (SELECT …) TO STDOUT"
                 )
-            outcome.tag, outcome.copied = "COPY", True
+            outcome.tag, outcome.copied = "COPY", given
             return outcome
         case c.Ignored(tag):
             return StatementResult(tag)

@@ -19,6 +19,7 @@ from millstream.model import types as t
 from millstream.model.iso_times import iso_date, iso_timestamp
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
+from millstream_server.postgres.copying import CopyFormat, writer_of
 from millstream_server.postgres.messages import BINARY_FORMAT, data_row
 from millstream_server.results.values import column_values, shower
 
@@ -91,24 +92,15 @@ def rows_of(table: pa.Table, schema: Schema, formats: Sequence[int]) -> list[byt
     return list(map(data_row, zip(*columns, strict=True)))
 
 
-def copied_lines(table: pa.Table, schema: Schema) -> list[bytes]:
-    """The rows as lines of COPY's text format."""
+def copied_lines(table: pa.Table, schema: Schema, given: CopyFormat) -> list[bytes]:
+    """The rows as lines of COPY."""
     columns = [
-        [
-            rb"\N" if value is None else _escaped(value)
-            for value in map(_optional(encoder(kind, 0)), values)
-        ]
+        list(map(_optional(encoder(kind, 0)), values))
         for kind, values in column_values(table, schema)
     ]
     if not columns:
         return [b"\n"] * table.num_rows
-    return [b"\t".join(row) + b"\n" for row in zip(*columns, strict=True)]
-
-
-def _escaped(value: bytes) -> bytes:
-    for raw, written in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r")):
-        value = value.replace(raw, written)
-    return value
+    return list(map(writer_of(given), zip(*columns, strict=True)))
 
 
 def _optional(encode: Encode) -> Callable[[Any], bytes | None]:

@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[3]
 NAME = re.compile(rf"\b({'|'.join(sorted(CAPABILITIES, key=len, reverse=True))})\b")
 MAY_NAME = {
     "engine/millstream/catalog/formats.py": "the table",
+    "engine/millstream/connectors/datagen.py": "what converters of Kafka Connect write",
     "engine/millstream/formats/codec.py": "calls the code of each format",
     "engine/millstream/formats/schema_formats.py": "what formats of the registry do with schemas",
     "engine/millstream/operators/foreign_key.py": "orders keys as the bytes of each format do",
