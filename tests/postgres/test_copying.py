@@ -75,6 +75,7 @@ def test_options(text: str, command: c.Command | None) -> None:
         "COPY t FROM STDIN (DELIMITER '\n')",
         "COPY t FROM STDIN (FORMAT csv, DELIMITER '\"')",
         "COPY t FROM STDIN (FORMAT csv HEADER)",
+        "COPY t FROM STDIN (FORMAT csv, ESCAPE 'x')",
         "COPY t FROM STDIN WHERE a > 1",
         "COPY FROM STDIN",
         "COPY (SELECT 1) FROM STDIN",
@@ -96,7 +97,7 @@ VALUES = st.one_of(st.none(), st.text(st.characters(exclude_characters="\0", cod
 @given(
     st.lists(st.lists(VALUES, min_size=2, max_size=2), max_size=6),
     st.sampled_from([CopyFormat(), CSV, CopyFormat(delimiter="|", null=""),
-                     CopyFormat(True, ";", "NULL", False, "'", "\\")]),
+                     CopyFormat(True, ";", "NULL", False, "'", "'")]),
 )  # fmt: skip
 def test_what_is_written_is_read(rows: list[list[str | None]], given_format: CopyFormat) -> None:
     """In the text format an empty text cannot be told from NULL where NULL is written so."""
@@ -187,7 +188,8 @@ def test_values(kind: t.SqlType, texts: list[str | None], wanted: list[Any]) -> 
         (t.Decimal(4, 1), "x"), (t.DATE, "2024-13-01"), (t.Array(t.INTEGER), "{1"),
         (t.Array(t.INTEGER), "{1,}"), (t.Array(t.INTEGER), "{{1}}"), (t.Array(t.INTEGER), "{1}2"),
         (t.Array(t.INTEGER), "1"), (t.Map(t.STRING, t.INTEGER), "{a:1}"),
-        (t.Struct(()), "[" * 100_000),
+        (t.Struct(()), "[" * 100_000), (t.Array(t.STRING), "{" + " " * 1_000_000),
+        (t.Array(t.STRING), "{" + "\\" * 1_000_001), (t.Array(t.STRING), '{"' + " " * 1_000_000),
     ],
 )  # fmt: skip
 def test_values_of_another_type(kind: t.SqlType, text: str) -> None:
@@ -241,6 +243,8 @@ def test_every_type_goes_out_and_comes_in(shop: Shop) -> None:
          psycopg.errors.BadCopyFileFormat),
         ("COPY orders (id, amount) FROM STDIN", "6000\t1\n6001\tx\n",
          psycopg.errors.InvalidTextRepresentation),
+        ("COPY orders (id, amount) FROM STDIN CSV", '6000,1\n\n6001,2\n',
+         psycopg.errors.BadCopyFileFormat),
         ("COPY orders (id, amount) FROM STDIN (FORMAT csv)", '6000,"1',
          psycopg.errors.BadCopyFileFormat),
         ("COPY nothing FROM STDIN", "1\n", psycopg.Error),

@@ -289,5 +289,7 @@ def _copy_in(inner: Sequence[Lexeme], given: CopyFormat, text: str) -> CopyFrom:
     )
     if not named or not listed_well:
         raise PgError("COPY needs a table.", hint="Write COPY name (column, …) FROM STDIN")
+    if given.csv and given.escape != given.quote:
+        raise PgError("ESCAPE is the same as QUOTE here.", code=NOT_SUPPORTED)
     listed = text[columns[0].start : columns[-1].end] if columns else ""
     return CopyFrom(text[table[0].start : table[-1].end], listed, given)

@@ -15,8 +15,10 @@ from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.values import JSON, pg_type
 
 BAD_VALUE = "22P02"
+_SPACE = " \t\n\r\f\v"
 _ELEMENT = re.compile(
-    r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,{}"\\]*(?:\\.[^,{}"\\]*)*))\s*([,}])', re.DOTALL
+    r'(?:[ \t\n\r\f\v]*"((?:[^"\\]|\\.)*)"[ \t\n\r\f\v]*|([^,{}"\\]*(?:\\.[^,{}"\\]*)*))([,}])',
+    re.DOTALL,
 )
 _ANY = re.compile(r"\\(.)", re.DOTALL)
 
@@ -62,7 +64,7 @@ def _bytes(text: str) -> bytes:
 
 def _array(text: str, inner: Callable[[str], Any]) -> list[Any]:
     """`{a,"b c",NULL}`, or JSON."""
-    written = text.strip()
+    written = text.strip(_SPACE)
     if written.startswith("["):
         found = json.loads(written)
         if not isinstance(found, list):
@@ -70,7 +72,7 @@ def _array(text: str, inner: Callable[[str], Any]) -> list[Any]:
         return found
     if not written.startswith("{"):
         raise ValueError(text)
-    if written[1:].strip() == "}":
+    if written[1:].strip(_SPACE) == "}":
         return []
     elements: list[Any] = []
     at = 1
@@ -79,12 +81,13 @@ def _array(text: str, inner: Callable[[str], Any]) -> list[Any]:
         if part is None:
             raise ValueError(text)
         quoted, plain, end = part.groups()
-        if quoted is None and not plain.strip():
+        plain = (plain or "").strip(_SPACE)
+        if quoted is None and not plain:
             raise ValueError(text)
-        if quoted is None and plain.strip().upper() == "NULL":
+        if quoted is None and plain.upper() == "NULL":
             elements.append(None)
         else:
-            elements.append(inner(_ANY.sub(r"\1", plain.strip() if quoted is None else quoted)))
+            elements.append(inner(_ANY.sub(r"\1", plain if quoted is None else quoted)))
         at = part.end()
         if end == "}":
             if at != len(written):

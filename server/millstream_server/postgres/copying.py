@@ -199,11 +199,7 @@ def _csv_columns(data: bytes, given: CopyFormat, count: int) -> list[list[str | 
         data = data.partition(b"\n")[2]
     if not data:
         return [[] for _ in range(count)]
-    quote, escape = given.quote.encode(), given.escape.encode()
-    plain = (
-        data if quote == escape else re.sub(re.escape(escape) + b".", b"", data, flags=re.DOTALL)
-    )
-    if plain.count(quote) % 2:
+    if data.count(given.quote.encode()) % 2:
         raise PgError("COPY has a quoted field without an end.", code=BAD_COPY)
     table = _read_csv(data, given, names, empty_lines=True)
     if count > 1 and _EMPTY_LINE.search(data):
@@ -217,7 +213,6 @@ def _csv_columns(data: bytes, given: CopyFormat, count: int) -> list[list[str | 
 def _read_csv(
     data: bytes, given: CopyFormat, names: Sequence[str], *, empty_lines: bool
 ) -> pa.Table:
-    doubled = given.escape == given.quote
     try:
         return csv.read_csv(
             pa.BufferReader(data),
@@ -225,8 +220,7 @@ def _read_csv(
             csv.ParseOptions(
                 delimiter=given.delimiter,
                 quote_char=given.quote,
-                double_quote=doubled,
-                escape_char=False if doubled else given.escape,
+                double_quote=True,
                 newlines_in_values=True,
                 ignore_empty_lines=not empty_lines,
             ),
