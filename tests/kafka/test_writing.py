@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,12 +28,15 @@ RANDOM = random.Random(1)
 
 
 @pytest.fixture
-def log(servers: str, kind: str) -> Iterator[KafkaLog]:
-    """With a topic of two partitions, and a queue of the client that is soon full."""
+def log(servers: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaLog]:
+    """With a topic of two partitions, and a queue of the client that is soon full. Each test has a
+    topic of its own: what a broker still says of a deleted one would be taken for that of its
+    successor."""
+    monkeypatch.setattr(sys.modules[__name__], "TOPIC", f"writing-{uuid.uuid4().hex}")
     made = KafkaLog(servers, settings={"queue.buffering.max.messages": "10"})
-    made.delete_topic(TOPIC)
     made.create_topic(Topic(TOPIC, 2, config={"max.message.bytes": str(LIMIT)}))
     yield made
+    made.delete_topic(TOPIC)
     made.close()
 
 
