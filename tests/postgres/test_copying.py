@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from millstream.model import types as t
 from millstream_server.postgres import commands as c
-from millstream_server.postgres import copy_in, session
+from millstream_server.postgres import copy_in, copying, session
 from millstream_server.postgres.copied_values import converted
-from millstream_server.postgres.copying import CopyFormat, columns_of_rows, writer_of
+from millstream_server.postgres.copying import CopyFormat, pieces, writer_of
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.values import encoder
 from tests.patience import until
@@ -32,6 +32,15 @@ PSQL = shutil.which("psql")
 
 
 TABBED = CopyFormat()
+
+
+def columns_of_rows(data: bytes, form: CopyFormat, count: int) -> list[list[str | None]]:
+    """The fields of all rows by column."""
+    columns: list[list[str | None]] = [[] for _ in range(count)]
+    for piece in pieces(data, form, count):
+        for column, fields_of_piece in zip(columns, piece, strict=True):
+            column += fields_of_piece
+    return columns
 
 
 @pytest.mark.parametrize(
@@ -288,6 +297,40 @@ def test_more_bytes_than_are_held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
                 copy.write("8000\n" * 100)
         assert connection.execute("SELECT 1").fetchone() == (1,)
     assert amounts(shop, 8000) == []
+
+
+@pytest.mark.parametrize("form", ["TEXT", "CSV"])
+def test_more_rows_than_are_held(shop: Shop, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setattr(copying, "ROWS_MAX", 1000)
+    with (
+        shop.connect() as connection,
+        pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="at most 1000 rows"),
+        connection.cursor().copy(f"COPY orders (amount) FROM STDIN (FORMAT {form})") as copy,
+    ):
+        copy.write("8100\n" * 1001)
+    with shop.connect() as connection:
+        found = connection.execute("SELECT COUNT(*) FROM orders WHERE amount = 8100").fetchone()
+    assert found in ((0,), None)
+
+
+@pytest.mark.parametrize("form", ["TEXT", "CSV"])
+def test_many_pieces_are_one_insert(shop: Shop, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """Numbers of rows count from the first piece on."""
+    monkeypatch.setattr(copying, "PIECE_ROWS", 7)
+    with shop.connect() as connection, connection.cursor() as at:
+        lines = [f"{number}\n" for number in range(8200, 8250)]
+        for wrong, message in (("x\n", "Row 51 of COPY"), ("99999999999999999999\n", "(?i)row 51")):
+            with (
+                pytest.raises(psycopg.Error, match=message),
+                at.copy(f"COPY orders (id) FROM STDIN (FORMAT {form})") as copy,
+            ):
+                copy.write("".join([*lines, wrong]))
+        assert amounts(shop, 8200) == []
+        with at.copy(f"COPY orders (id) FROM STDIN (FORMAT {form})") as copy:
+            copy.write(
+                "".join(line.replace("82", "12" if form == "CSV" else "11") for line in lines)
+            )
+        assert at.rowcount == 50
 
 
 def test_a_time_limit_ends_it_and_the_session_goes_on(shop: Shop) -> None:

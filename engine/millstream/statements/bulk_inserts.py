@@ -67,13 +67,31 @@ def insert_rows(
     """Append rows to a stream or table, all or none; returns their number. They are durable when
     this returns. `before`: how many rows errors count before the first one. Raises StatementError
     for a row that INSERT INTO … VALUES would refuse."""
+    records = records_to_insert(target, data, columns, inserts, session, before)
+    if records:
+        inserts.writer.append(records)
+        session.inserted = True
+    return sum(record.count for record in records)
+
+
+def records_to_insert(
+    target: str,
+    data: Any,
+    columns: Sequence[str] | None,
+    inserts: Inserts,
+    session: Session,
+    before: int = 0,
+) -> list[Appended[pa.Table]]:
+    """The records of `insert_rows`, which are not appended yet."""
     catalog = inserts.registry.catalog
     source = _source(target, catalog)
     _check_target(source, catalog, inserts, session)
     rows = read_rows(data, columns, len(insertable_schema(source).columns), before)
     known = {*source.schema.names, "ROWTIME"}
     names = [name if name in known else name.upper() for name in rows.names]
-    return _insert(source, rows, names, _DATA, inserts, session, before)
+    if rows.rows == 0 and not names:
+        return []
+    return _all_records(source, rows, names, _DATA, inserts, before)
 
 
 def insert_tuples(

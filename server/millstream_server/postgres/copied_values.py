@@ -23,9 +23,11 @@ _ELEMENT = re.compile(
 _ANY = re.compile(r"\\(.)", re.DOTALL)
 
 
-def converted(values: Sequence[str | None], kind: SqlType, column: str) -> list[Any]:
+def converted(
+    values: Sequence[str | None], kind: SqlType, column: str, before: int = 0
+) -> list[Any]:
     """The values of a column. Raises PgError with the number of the first row that has none of its
-    type."""
+    type; `before`: how many rows are before these."""
     read = _reader(kind)
     found: list[Any] = []
     try:
@@ -34,7 +36,7 @@ def converted(values: Sequence[str | None], kind: SqlType, column: str) -> list[
     except (ArithmeticError, ValueError, RecursionError) as error:
         shown = str(values[len(found)])
         raise PgError(
-            f"Row {len(found) + 1} of COPY: {column} is no {kind}.",
+            f"Row {before + len(found) + 1} of COPY: {column} is no {kind}.",
             detail=shown if len(shown) <= 100 else f"{shown[:100]}…",
             code=BAD_VALUE,
         ) from error

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError
 from millstream.scripts.text import ParsedStatement
-from millstream.statements.bulk_inserts import insert_tuples
+from millstream.statements.bulk_inserts import records_to_insert
 from millstream.statements.inserting import insertable_schema, refuse_insert, target_columns
 from millstream_parser import statements as s
 from millstream_server import statements
 from millstream_server.auth.endpoint_needs import POSTGRES
 from millstream_server.failures import refusal
 from millstream_server.postgres.copied_values import converted
-from millstream_server.postgres.copying import CopyFormat, columns_of_rows
+from millstream_server.postgres.copying import Columns, CopyFormat, pieces
 from millstream_server.postgres.portals import CopyTarget
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.session_state import IDLE, SessionState
@@ -78,19 +83,30 @@ async def inserted(client: SessionState, target: CopyTarget, data: bytes) -> int
 def _inserted(client: SessionState, target: CopyTarget, data: bytes) -> int:
     server, statement = client.server, target.parsed.statement
     assert isinstance(statement, s.InsertValues)
-    fields = columns_of_rows(data, target.given, len(target.columns))
-    values = [
-        converted(column, about.type, client.spelling().shown(about.name))
-        for column, about in zip(fields, target.columns, strict=True)
-    ]
-    rows = list(zip(*values, strict=True))
-    session = server.session(client.asked("", []))
+    session, inserts = server.session(client.asked("", [])), server.engine.inserts
     # Rights may have changed since the rows were asked for.
     server.guard.authorise(client.principal, target.parsed, session)
     server.guard.record(client.principal, target.parsed)
-    if not rows:
-        return 0
+    names, count = [column.name for column in target.columns], 0
+    records: list[Appended[pa.Table]] = []
     try:
-        return insert_tuples(statement, rows, server.engine.inserts, session)
+        for fields in pieces(data, target.given, len(target.columns)):
+            rows = _converted(client, target, fields, count)
+            records += records_to_insert(statement.target, rows, names, inserts, session, count)
+            count += len(rows)
+        if records:
+            inserts.writer.append(records)
     except MillstreamError as error:
         raise refusal(error, target.parsed.text) from error
+    return count
+
+
+def _converted(
+    client: SessionState, target: CopyTarget, fields: Columns, before: int
+) -> list[tuple[Any, ...]]:
+    """Rows of values. `before`: how many rows were before them."""
+    values = [
+        converted(column, about.type, client.spelling().shown(about.name), before)
+        for column, about in zip(fields, target.columns, strict=True)
+    ]
+    return list(zip(*values, strict=True))

@@ -5,6 +5,7 @@ Source: PostgreSQL's documentation, "COPY". The binary format is not done here.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,11 @@ _EMPTY_LINE = re.compile(rb"(?:\A|\n)\r?\n")
 _TRUE, _FALSE = ("TRUE", "ON", "1", "MATCH"), ("FALSE", "OFF", "0")
 _HINT = "Its options are FORMAT text or csv, DELIMITER, NULL, HEADER, QUOTE, ESCAPE and ENCODING."
 Fields = Sequence[str | None]
+Columns = list[list[str | None]]
+PIECE_ROWS = 10_000
+"""Rows that are Python's objects at a time: they take many times the bytes that they came in."""
+ROWS_MAX = 2_000_000
+"""The most rows of one COPY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +128,13 @@ def _checked(options: dict[str, str]) -> CopyFormat:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def columns_of_rows(data: bytes, given: CopyFormat, count: int) -> list[list[str | None]]:
-    """The fields of all rows by column, of which there are `count`. Raises PgError, with the number
-    of the row, for one that has fewer or more."""
+def pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]:
+    """The fields of some rows at a time, by column, of which there are `count`. Raises PgError,
+    with the number of the row, for one that has fewer or more, and for too many rows."""
     if given.csv:
-        return _csv_columns(data, given, count)
-    columns: list[list[str | None]] = [[] for _ in range(count)]
+        yield from _csv_pieces(data, given, count)
+        return
+    columns: Columns = [[] for _ in range(count)]
     for number, fields in enumerate(_text_rows(data, given), 1):
         if len(fields) != count:
             what = "missing data" if len(fields) < count else "extra data"
@@ -136,18 +143,29 @@ def columns_of_rows(data: bytes, given: CopyFormat, count: int) -> list[list[str
                 detail=f"{what}: {_short(fields)}",
                 code=BAD_COPY,
             )
+        _check_number(number)
         for column, field in zip(columns, fields, strict=True):
             column.append(field)
-    return columns
+        if number % PIECE_ROWS == 0:
+            yield columns
+            columns = [[] for _ in range(count)]
+    if columns[0]:
+        yield columns
+
+
+def _check_number(number: int) -> None:
+    if number > ROWS_MAX:
+        raise PgError(
+            f"A COPY has at most {ROWS_MAX} rows, as it inserts all of them or none.",
+            hint="Copy them in several pieces.",
+            code="53400",
+        )
 
 
 def _text_rows(data: bytes, given: CopyFormat) -> Iterator[Fields]:
-    lines = data.split(b"\n")
-    if lines[-1] == b"":
-        lines.pop()
     mark, null = given.delimiter.encode(), given.null.encode()
-    for number, written in enumerate(lines):
-        line = written.removesuffix(b"\r")
+    for number, written in enumerate(io.BytesIO(data)):
+        line = written.removesuffix(b"\n").removesuffix(b"\r")
         if line == b"\\.":
             return
         if number or not given.header:
@@ -192,22 +210,24 @@ def _decoded(raw: bytes) -> str:
         raise PgError("COPY has bytes that are no UTF-8.", code=BAD_ENCODING) from error
 
 
-def _csv_columns(data: bytes, given: CopyFormat, count: int) -> list[list[str | None]]:
+def _csv_pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]:
     names = [str(number) for number in range(count)]
     data = re.sub(rb"(\A|\n)\\\.\r?\n?\Z", rb"\1", data)
     if given.header:
         data = data.partition(b"\n")[2]
     if not data:
-        return [[] for _ in range(count)]
+        return
     if data.count(given.quote.encode()) % 2:
         raise PgError("COPY has a quoted field without an end.", code=BAD_COPY)
     table = _read_csv(data, given, names, empty_lines=True)
+    _check_number(table.num_rows)
     if count > 1 and _EMPTY_LINE.search(data):
         # It would be a row of NULLs.
         without = _read_csv(data, given, names, empty_lines=False)
         if without.num_rows < table.num_rows:
             raise PgError("COPY has an empty line, which is no row.", code=BAD_COPY)
-    return [column.to_pylist() for column in table.columns]
+    for start in range(0, table.num_rows, PIECE_ROWS):
+        yield [column.to_pylist() for column in table.slice(start, PIECE_ROWS).columns]
 
 
 def _read_csv(
