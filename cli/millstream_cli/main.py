@@ -16,11 +16,11 @@ from pathlib import Path
 from rich.console import Console
 
 import millstream
-from millstream.functions.folder import load_functions
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.scripts.text import read_script
+from millstream.service.functions_folder import load_functions
 from millstream_cli import storage
 from millstream_cli.datagen.command import datagen_command
 from millstream_cli.datagen.demo import demo_command

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from millstream.functions.folder import load_functions
 from millstream.model.errors import StatementError
 from millstream.model.settings import ConnectSettings, EngineSettings, InstanceSettings
+from millstream.service.functions_folder import load_functions
 from millstream_server.bootstrap.boot import check_boot
 from millstream_server.bootstrap.config import load_config
 from millstream_server.bootstrap.startup import instance_settings, open_database

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from millstream.functions.folder import load_functions
 from millstream.model.errors import MillstreamError
+from millstream.service.functions_folder import load_functions
 from millstream_cli.options import functions_option
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error

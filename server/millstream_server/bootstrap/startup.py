@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 
 import millstream
-from millstream.functions.folder import load_functions
 from millstream.functions.user import UserFunction
 from millstream.model.errors import StatementError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import ConnectSettings, EngineSettings, InstanceSettings
 from millstream.service.database import Database
+from millstream.service.functions_folder import load_functions
 from millstream_server.auth.audit import Audit, Event
 from millstream_server.bootstrap.addresses import EVERYWHERE
 from millstream_server.bootstrap.boot import check_boot, methods, postgres_address
