@@ -22,7 +22,7 @@ ObjectName = tuple[str, str]
 ObjectIncarnation = tuple[str, str, int]
 """The kind and name of an object, and the number of the command that created it."""
 
-NEEDS = (
+UNAPPLIED_HINT = (
     "Restart it with what that statement needs. Functions in Python are given by"
     " connect(functions=…), --functions FOLDER, or a server's ksql.extension.dir."
 )
@@ -95,7 +95,7 @@ class ReplayState:
                 "This instance cannot change streams, tables and queries: it has not executed"
                 f" the statement with number {number} of its service.",
                 detail=reason,
-                hint=f"{NEEDS} Or send the statement to another instance.",
+                hint=f"{UNAPPLIED_HINT} Or send the statement to another instance.",
                 code="E-CMD-UNAPPLIED",
             )
 

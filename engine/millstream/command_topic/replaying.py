@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.entries import Command
-from millstream.command_topic.replay_state import NEEDS
+from millstream.command_topic.replay_state import UNAPPLIED_HINT
 from millstream.ddl.change import plan_change
 from millstream.ddl.effects import Effect, ReplaceQuery
 from millstream.ddl.environment import ConfiguredStatement, Environment
@@ -107,7 +107,7 @@ def _report_failure(command_topic: CommandTopic, command: Command, error: Except
     message = f"The statement with number {command.number} failed here: {reason}"
     log = logging.getLogger("millstream")
     if isinstance(error, MillstreamError):
-        log.warning("%s\nThe statement: %s\n%s", message, command.text, NEEDS)
+        log.warning("%s\nThe statement: %s\n%s", message, command.text, UNAPPLIED_HINT)
     else:
         log.error(message, exc_info=error)
     command_topic.state.unapplied[command.number] = f"{reason}\nThe statement: {command.text}"

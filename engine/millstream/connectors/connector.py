@@ -69,7 +69,7 @@ class Connectors(Protocol):
     """Where connectors are: in Kafka Connect, or in this process. From any thread."""
 
     def check(self, name: str, config: Mapping[str, str]) -> None:
-        """Raise StatementError if a configuration is wrong, as far as nobody has to be asked."""
+        """Raise StatementError if a configuration is wrong, without a request to Kafka Connect."""
 
     def create(self, name: str, config: Mapping[str, str]) -> Connector | None:
         """Start a connector; None if there is one of this name. Raises StatementError if its

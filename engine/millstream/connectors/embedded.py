@@ -72,7 +72,7 @@ class _Running:
         return self.made == self.datagen.iterations
 
     def take_due(self, now: float) -> int:
-        """How many rows are due, and when the next one is from now on."""
+        """How many rows are due now; `due` is then the time of the next one."""
         left = MOST_ROWS
         if self.datagen.iterations is not None:
             left = min(left, self.datagen.iterations - self.made)

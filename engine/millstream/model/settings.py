@@ -126,7 +126,7 @@ class EngineSettings:
     """Settings of confluent-kafka's client of a schema registry. Without, a database in a file has
     a registry of its own, and one on Kafka has none."""
     kafka_connect: ConnectSettings | None = None
-    """The Kafka Connect that has the connectors; None: there are none."""
+    """The Kafka Connect that has the connectors; without it, only a database in a file has one."""
     push_buffer_bytes: int = 256 << 20
     """Rows that a push query's client has not read yet; with more it is dropped."""
     processing_rows: bool = False

@@ -46,7 +46,7 @@ def create_connector(statement: CreateConnector, connectors: Connectors | None) 
 
 
 def check_connector(statement: CreateConnector, connectors: Connectors | None) -> None:
-    """Raise StatementError if CREATE CONNECTOR is wrong, as far as nobody else has to be asked."""
+    """Raise StatementError if CREATE CONNECTOR is wrong, without a request to Kafka Connect."""
     with _placed(statement):
         configured(connectors).check(statement.name, _config(statement))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ def _opened(client: SessionState, table: str, columns: str, given: CopyFormat) -
     statement = names.statement
     assert isinstance(statement, s.InsertValues)
     session = server.session(client.asked("", []))
-    # Before anything is told of the source.
+    # First, so that no later error tells an unauthorised user whether the source exists.
     server.guard.authorise(client.principal, names, session)
     source = server.engine.catalog.find(statement.target)
     if source is None:
@@ -83,7 +84,10 @@ async def inserted(client: SessionState, target: CopyTarget, data: bytes) -> int
 def _inserted(client: SessionState, target: CopyTarget, data: bytes) -> int:
     server, statement = client.server, target.parsed.statement
     assert isinstance(statement, s.InsertValues)
-    session, inserts = server.session(client.asked("", [])), server.engine.inserts
+    session = server.session(client.asked("", []))
+    # Rows without ROWTIME have the time of the COPY, in whichever piece they are.
+    now = server.engine.clock()
+    inserts = replace(server.engine.inserts, clock=lambda: now)
     # Rights may have changed since the rows were asked for.
     server.guard.authorise(client.principal, target.parsed, session)
     server.guard.record(client.principal, target.parsed)

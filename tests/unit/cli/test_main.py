@@ -212,7 +212,7 @@ def test_the_http_client_is_imported_for_servers_only() -> None:
 def test_a_file_whose_queries_call_functions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without them, what is missing is told; with them, everything is there."""
+    """Without the functions the log says which statement failed; with them the query runs."""
     name, own = str(tmp_path / "shop.db"), tmp_path / "own"
     own.mkdir(mode=0o755)
     (own / "doubling.py").write_text(
