@@ -19,6 +19,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
+from millstream.model.file_damage import marked, tells_of_damage
 
 # We take checkpoints ourselves: one that fails for lack of space invalidates the instance, and one
 # at an arbitrary commit pauses it at an arbitrary moment.
@@ -40,8 +41,9 @@ def open_file(
 ) -> duckdb.DuckDBPyConnection:
     """Open the file with the settings of a server that runs untrusted expressions.
 
-    Raises UnavailableError when another process has it, ConflictError when this one has, and
-    StatementError (E-CONFIG) for a file of a name that cannot be.
+    Raises UnavailableError when another process has it, ConflictError when this one has,
+    CorruptionError if it cannot be read, and StatementError (E-CONFIG) for a file of a name that
+    cannot be.
     """
     _check_name(path)
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -55,7 +57,8 @@ def open_file(
         config["temp_directory"] = temp_directory
     _create(path)
     try:
-        connection = duckdb.connect(path, config=config)
+        with marked(path):
+            connection = duckdb.connect(path, config=config)
     except duckdb.Error as error:
         raise opening_error(path, error) from error
     try:
@@ -145,7 +148,7 @@ def opening_error(path: str, error: duckdb.Error) -> MillstreamError:
             hint="threads is a number from 1 on, memory_limit a size such as '2GB'.",
             code="E-CONFIG",
         )
-    if isinstance(error, duckdb.IOException) and "valid DuckDB" not in text:
+    if isinstance(error, duckdb.IOException) and not tells_of_damage(error):
         return UnavailableError(
             f"Cannot open the log '{path}'.",
             detail=text,

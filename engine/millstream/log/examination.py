@@ -22,6 +22,7 @@ from millstream.log.duckfile import opening_error
 from millstream.log.log import TopicPartition
 from millstream.log.stored import Segment, Stored
 from millstream.model.errors import CorruptionError
+from millstream.model.file_damage import marked
 
 _BATCH_ROWS = 65_536
 _VALUES = 256
@@ -54,7 +55,8 @@ class Examined:
 def reading(path: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that cannot change the file, nor read another one."""
     try:
-        connection = duckdb.connect(path, read_only=True, config={"threads": 1})
+        with marked(path):
+            connection = duckdb.connect(path, read_only=True, config={"threads": 1})
     except duckdb.Error as error:
         raise opening_error(path, error) from error
     try:

@@ -15,6 +15,7 @@ from millstream.log.bound_rows import BoundRows
 from millstream.log.duckfile import MEMORY, close_unchanged, is_fatal, is_full, writing_error
 from millstream.model.duckdb_settings import LOCK
 from millstream.model.errors import UnavailableError
+from millstream.model.file_damage import marked
 from millstream.model.retry import retry_until
 
 SPARE_BYTES = 64 << 20
@@ -123,11 +124,13 @@ class LogFile:
         self.doubt = False
 
     def attach(self, path: str, name: str) -> None:
-        """Attach a second database, whose checkpoints are then taken with ours."""
+        """Attach a second database, whose checkpoints are then taken with ours. Raises what
+        `marked` raises."""
         literal = path.replace("'", "''")
         new = path != MEMORY and not Path(path).exists()
         size = f" (BLOCK_SIZE {STATE_BLOCK_BYTES})" if new else ""
-        self.connection.execute(f"ATTACH '{literal}' AS {name}{size}")
+        with marked(path):
+            self.connection.execute(f"ATTACH '{literal}' AS {name}{size}")
         self._databases[name] = path
 
     def lock(self) -> None:

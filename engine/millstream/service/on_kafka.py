@@ -20,15 +20,13 @@ from millstream.log.kafka.naming import namespace_of
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import (
     ConflictError,
-    CorruptionError,
     MillstreamError,
     UnavailableError,
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
-from millstream.service.opening import MEMORY
-from millstream.state.store import Store
+from millstream.service.opening import MEMORY, open_local_state
 
 
 def open_kafka_engine(
@@ -73,13 +71,8 @@ def open_kafka_engine(
         log = KafkaLog(servers, namespace=namespace, settings=client, membership=membership)
         failed.callback(log.close)
         identity = _identity(log, settings.command_topic)
-        store = Store.open(state, threads=settings.threads, memory_limit=settings.memory_limit)
+        store, problem = open_local_state(state, settings, identity)
         failed.callback(store.close)
-        if not store.claim(identity):
-            raise CorruptionError(
-                f"The state in '{state}' belongs to another cluster or command topic",
-                hint="Give another file; the state is restored from the changelogs.",
-            )
         engine = resume_engine(
             log, store, settings, clock, catalogue, incarnation=membership.incarnation
         )
@@ -90,6 +83,8 @@ def open_kafka_engine(
     engine.cluster.host_info.cluster_id = log.cluster_id()
     engine.metrics.files = {} if state == MEMORY else {"state": state}
     engine.historical.on_spark.kafka = FromKafka(servers, dict(client or {}))
+    if problem is not None:
+        engine.processing_log.add("", (problem,))
     return engine
 
 

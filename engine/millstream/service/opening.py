@@ -1,7 +1,7 @@
-"""Opens the state of an embedded log. A state that cannot be used is replaced by an empty one.
+"""Opens the state of a log. A state that cannot be used is replaced by an empty one.
 
-State can always be restored from the changelogs. So a state that is unreadable, or belongs to
-another log, is renamed and kept instead of refused.
+State can always be restored from the changelogs. So a state that is unreadable is renamed and kept
+instead of refused, as is one beside an embedded log that belongs to another one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import duckdb
 
 from millstream.log.duckfile import STATE
 from millstream.log.embedded import EmbeddedLog
-from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
+from millstream.model.errors import CorruptionError, MillstreamError
+from millstream.model.file_damage import tells_of_damage
 from millstream.model.problem import Problem
+from millstream.model.settings import EngineSettings
 from millstream.state.examination import ahead_of_changelogs
 from millstream.state.files import QUARANTINE, SUFFIX, put_aside
 from millstream.state.shrinking import shrink, sparse
@@ -22,6 +24,10 @@ from millstream.state.store import Store
 
 MEMORY = ":memory:"
 _LOG = logging.getLogger("millstream")
+
+
+class OtherLogError(CorruptionError):
+    """A state belongs to another log than the one that is opened."""
 
 
 def open_state(
@@ -44,18 +50,57 @@ def open_state(
     except (MillstreamError, duckdb.Error) as error:
         if not _unusable(error):
             raise
-        reason = str(error).splitlines()[0]
+        problem = _replaced(file, error)
     _put_aside(log, file)
-    reason = reason.rstrip(".")
-    message = f"The state cannot be used: {reason}. It was renamed to "
-    message += f"{file}{QUARANTINE} and is rebuilt from the changelogs."
-    _LOG.warning(message)
-    return _attached(log, file, identity), Problem("STATE", message, "", -1)
+    return _attached(log, file, identity), problem
+
+
+def open_local_state(
+    path: str, settings: EngineSettings, identity: str
+) -> tuple[Store, Problem | None]:
+    """Open the state at `path` of an instance on a shared log; returns it, and the problem if it
+    was replaced. A state of another log is refused: that is a wrong path, not a damage.
+
+    Raises CorruptionError for it, UnavailableError if the file cannot be opened for a reason other
+    than its content, StatementError for settings that cannot be.
+    """
+    try:
+        return _claimed(path, settings, identity), None
+    except (MillstreamError, duckdb.Error) as error:
+        if path == MEMORY or not _unusable(error):
+            raise
+        problem = _replaced(path, error)
+    put_aside(path)
+    return _claimed(path, settings, identity), problem
 
 
 def files_of(path: str) -> dict[str, str]:
     """The files of the log at `path` and of its state; none for a log in memory."""
     return {} if path == MEMORY else {"log": path, "state": f"{path}{SUFFIX}"}
+
+
+def _replaced(file: str, error: Exception) -> Problem:
+    """What is told of a state that is put aside."""
+    reason = str(error).splitlines()[0].rstrip(".")
+    message = f"The state cannot be used: {reason}. It was renamed to "
+    message += f"{file}{QUARANTINE} and is rebuilt from the changelogs."
+    _LOG.warning(message)
+    return Problem("STATE", message, "", -1)
+
+
+def _claimed(path: str, settings: EngineSettings, identity: str) -> Store:
+    store = Store.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
+    try:
+        if store.claim(identity):
+            return store
+    except BaseException:
+        store.close()
+        raise
+    store.close()
+    raise OtherLogError(
+        f"The state in '{path}' belongs to another cluster or command topic",
+        hint="Give another file; the state is restored from the changelogs.",
+    )
 
 
 def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
@@ -90,8 +135,11 @@ def _check_not_ahead(log: EmbeddedLog, store: Store, prefix: str) -> None:
 
 def _unusable(error: Exception) -> bool:
     """Whether the content of the file is the cause of the error."""
-    if isinstance(error, UnavailableError | duckdb.IOException):
-        return "read enough bytes" in str(error)
+    match error:
+        case OtherLogError():
+            return False
+        case duckdb.IOException():
+            return tells_of_damage(error)
     return isinstance(error, CorruptionError | duckdb.Error)
 
 

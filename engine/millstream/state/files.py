@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from millstream.model.file_damage import SUFFIX as OPENING
+
 SUFFIX = ".state"
 """What its name has behind that of the log."""
 QUARANTINE = ".quarantine"
@@ -17,3 +19,4 @@ def put_aside(file: str) -> None:
         old = Path(file + suffix)
         if old.exists():
             old.replace(f"{file}{QUARANTINE}{suffix}")
+    Path(file + OPENING).unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
+from millstream.model.file_damage import marked, tells_of_damage
 from millstream.model.retry import retry_until
 from millstream.operators.program import StateTable
 from millstream.state.descriptions import Descriptions
@@ -92,7 +93,8 @@ class Store:
 
         `threads` is what one statement may use; processing threads bring their own. Data beyond
         `memory_limit` ("2GB"; None: most of the machine's memory) is spilled to a folder beside the
-        file. Raises StatementError for an invalid size.
+        file. Raises StatementError for an invalid size, UnavailableError if another process has the
+        file, CorruptionError if it cannot be read.
         """
         root = duckdb.connect(":memory:", config=dict(SECURE))
         try:
@@ -103,11 +105,15 @@ class Store:
                 root.execute(f"SET memory_limit = '{size}'")
             if str(path) != ":memory:":
                 root.execute(f"SET temp_directory = '{literal}.tmp'")
-            root.execute(f"ATTACH '{literal}' AS state")
+            with marked(str(path)):
+                root.execute(f"ATTACH '{literal}' AS state")
             store = Store(root, "state")
             # In this order: afterwards files and settings are locked.
             root.execute("SET enable_external_access = false")
             root.execute(LOCK)
+        except CorruptionError:
+            root.close()
+            raise
         except duckdb.Error as error:
             root.close()
             raise _not_opened(path, memory_limit, error) from error
@@ -402,8 +408,11 @@ class Session:
 
 
 def _not_opened(path: str | Path, memory_limit: str | None, error: duckdb.Error) -> MillstreamError:
+    # What is no file of DuckDB is not put aside as damaged: its path may be a wrong one.
+    damaged = tells_of_damage(error) and "valid DuckDB" not in str(error)
     match error:
-        case duckdb.IOException():
+        # The second is raised where this process has the file.
+        case duckdb.IOException() | duckdb.ResourceInUseException() if not damaged:
             return UnavailableError(
                 f"the state database {path} could not be opened",
                 detail=str(error),
