@@ -22,6 +22,7 @@ import duckdb
 import numpy as np
 
 from millstream.log.duckfile import MEMORY
+from millstream.model.file_damage import note_directory
 
 SUFFIX = ".blocks"
 _HEADERS = 3 * 4096
@@ -31,30 +32,70 @@ _ENTRY = struct.Struct("<qqI")
 _FACTOR, _START = np.uint64(0xBF58476D1CE4E5B9), np.uint64(5381)
 
 
-class BlockCopies:
-    """Copies blocks of an open file."""
+class Directory:
+    """The blocks with the directory of tables of an open file."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, database: str = "") -> None:
+        """`database`: the name under which it is attached, "" for the connection's own."""
+        self.path = path
+        self._database = database
         # Closing any descriptor of a file releases the locks that the process has on it, and
         # DuckDB has one: this one stays open.
         self._descriptor = -1
         with suppress(OSError):
             self._descriptor = -1 if path == MEMORY else os.open(path, os.O_RDONLY)
 
+    @property
+    def readable(self) -> bool:
+        """Whether there is a file, and it can be read."""
+        return self._descriptor >= 0
+
+    def places(self, cursor: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+        """Where the blocks are, and how long."""
+        named = f"'{self._database}'" if self._database else "current_database()"
+        ((size,),) = cursor.execute(
+            f"SELECT block_size FROM pragma_database_size() WHERE database_name = {named}"
+        ).fetchall()
+        of = named if self._database else ""
+        blocks = cursor.execute(f"SELECT DISTINCT block_id FROM pragma_metadata_info({of})")
+        return [(_HEADERS + block * size, size) for (block,) in sorted(blocks.fetchall())]
+
+    def read(self, location: int, length: int) -> bytes:
+        """A part of the file."""
+        return os.pread(self._descriptor, length, location)
+
+    def note(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Have a change noticed when the file is opened; after a checkpoint."""
+        if self.readable:
+            note_directory(self.path, self.read, self.places(cursor))
+
+    def close(self) -> None:
+        """Only after DuckDB has closed the file. Idempotent."""
+        if self.readable:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class BlockCopies:
+    """Copies blocks of an open file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._directory = Directory(path)
+
     @contextmanager
     def kept(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Keep copies of the blocks while the caller takes a checkpoint; they stay if it raises.
         Raises OSError if they cannot be written."""
-        if self._descriptor < 0:
+        if not self._directory.readable:
             yield
             return
         file = Path(self._path + SUFFIX)
         unfinished = Path(f"{file}.new")
         with unfinished.open("wb") as target:
             target.write(_MAGIC)
-            for location, length in _directory(cursor):
-                content = os.pread(self._descriptor, length, location)
+            for location, length in self._directory.places(cursor):
+                content = self._directory.read(location, length)
                 target.write(_ENTRY.pack(location, len(content), zlib.crc32(content)))
                 target.write(content)
             target.flush()
@@ -65,18 +106,7 @@ class BlockCopies:
 
     def close(self) -> None:
         """Only after DuckDB has closed the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _directory(cursor: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
-    """Where the blocks of the directory are, and how long."""
-    ((size,),) = cursor.execute(
-        "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
-    ).fetchall()
-    blocks = cursor.execute("SELECT DISTINCT block_id FROM pragma_metadata_info()").fetchall()
-    return [(_HEADERS + block * size, size) for (block,) in sorted(blocks)]
+        self._directory.close()
 
 
 def there_are_copies(path: str) -> bool:

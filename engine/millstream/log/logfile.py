@@ -10,12 +10,12 @@ from pathlib import Path
 
 import duckdb
 
-from millstream.log.block_copies import BlockCopies
+from millstream.log.block_copies import BlockCopies, Directory
 from millstream.log.bound_rows import BoundRows
 from millstream.log.duckfile import MEMORY, close_unchanged, is_fatal, is_full, writing_error
 from millstream.model.duckdb_settings import LOCK
 from millstream.model.errors import UnavailableError
-from millstream.model.file_damage import marked
+from millstream.model.file_damage import is_changed, marked
 from millstream.model.retry import retry_until
 
 SPARE_BYTES = 64 << 20
@@ -58,6 +58,8 @@ class LogFile:
         self._databases = {"": path}
         """Paths by name; the first one has no name."""
         self._copies = BlockCopies(path)
+        self._directories: dict[str, Directory] = {}
+        """Those of attached databases, by name."""
         self._writing: Writing | None = None
         """Kept between transactions: opening a connection costs as much as inserting a record."""
         self.doubt = False
@@ -129,9 +131,10 @@ class LogFile:
         literal = path.replace("'", "''")
         new = path != MEMORY and not Path(path).exists()
         size = f" (BLOCK_SIZE {STATE_BLOCK_BYTES})" if new else ""
-        with marked(path):
+        with marked(path, suspect=is_changed(path)):
             self.connection.execute(f"ATTACH '{literal}' AS {name}{size}")
         self._databases[name] = path
+        self._directories[name] = Directory(path, name)
 
     def lock(self) -> None:
         """Close the instance to other files and to changes of its settings."""
@@ -142,6 +145,8 @@ class LogFile:
         """Take back `attach`."""
         self._databases.pop(name, None)
         self.connection.execute(f"DETACH {name}")
+        if directory := self._directories.pop(name, None):
+            directory.close()
 
     def wal_bytes(self) -> int:
         """The size of the largest write-ahead log."""
@@ -166,13 +171,15 @@ class LogFile:
             copied = nullcontext() if name else self._copies.kept(cursor)
             with copied:
                 cursor.execute(f"CHECKPOINT {name}")
+            if name:
+                self._directories[name].note(cursor)
             return True
         return False
 
     def close_unchanged(self) -> None:
         """Release a file that is not used; see `duckfile.close_unchanged`."""
         close_unchanged(self.connection)
-        self._copies.close()
+        self._release()
 
     def close(self) -> None:
         """Release the file, after the last statement that reads it has ended."""
@@ -181,7 +188,13 @@ class LogFile:
             self._writing[0].close()
             self._writing = None
         retry_until(self.connection.close, duckdb.ResourceInUseException)
+        self._release()
+
+    def _release(self) -> None:
+        """Only after DuckDB has closed the files."""
         self._copies.close()
+        for directory in self._directories.values():
+            directory.close()
 
 
 def _wal_bytes(path: str) -> int:

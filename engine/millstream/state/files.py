@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millstream.model.file_damage import SUFFIX as OPENING
+from millstream.model.file_damage import OPENING, SUMS
 
 SUFFIX = ".state"
 """What its name has behind that of the log."""
@@ -19,4 +19,5 @@ def put_aside(file: str) -> None:
         old = Path(file + suffix)
         if old.exists():
             old.replace(f"{file}{QUARANTINE}{suffix}")
-    Path(file + OPENING).unlink(missing_ok=True)
+    for noted in (OPENING, SUMS):
+        Path(file + noted).unlink(missing_ok=True)

@@ -13,7 +13,7 @@ import pytest
 
 from millstream.model import file_damage
 from millstream.model.errors import CorruptionError
-from millstream.model.file_damage import SUFFIX, marked
+from millstream.model.file_damage import OPENING, is_changed, marked, note_directory
 
 DIES = "import os; os.abort()"
 
@@ -32,7 +32,7 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def mark(file: Path) -> Path:
-    return Path(f"{file}{SUFFIX}")
+    return Path(f"{file}{OPENING}")
 
 
 def test_the_mark_is_there_while_a_file_is_opened(file: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_new_file_and_one_in_memory_have_no_mark(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for path in (str(tmp_path / "new.db"), ":memory:"):
-        Path(path + SUFFIX).touch()
+        Path(path + OPENING).touch()
         with marked(path):
             pass
 
@@ -110,3 +110,68 @@ def test_a_folder_that_cannot_be_written(file: Path) -> None:
     with marked(str(file)):
         pass
     file.parent.chmod(0o700)
+
+
+CONTENT = bytes(range(256)) * 160
+PLACES = [(12288, 8192), (24576, 4096)]
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Path:
+    """A file, after a checkpoint."""
+    path = tmp_path / "a.db"
+    path.write_bytes(CONTENT)
+    note_directory(str(path), lambda at, length: CONTENT[at : at + length], PLACES)
+    return path
+
+
+def with_bytes(path: Path, at: int, value: bytes) -> bool:
+    """Whether a change is noticed."""
+    content = bytearray(CONTENT)
+    content[at : at + len(value)] = value
+    path.write_bytes(content)
+    return is_changed(str(path))
+
+
+def test_a_change_of_the_directory_is_noticed(noted: Path) -> None:
+    assert not is_changed(str(noted))
+    for at in (12288, 20479, 24576, 28671):
+        assert with_bytes(noted, at, bytes([CONTENT[at] ^ 1]))
+    exchanged = CONTENT[12296:12304] + CONTENT[12288:12296]
+    assert with_bytes(noted, 12288, exchanged), "an exclusive or would be the same"
+    for at in (0, 20480, 24575, 28672):
+        assert not with_bytes(noted, at, bytes([CONTENT[at] ^ 1])), "that is no directory"
+
+
+def test_after_another_checkpoint_nothing_is_known(noted: Path) -> None:
+    content = bytearray(CONTENT)
+    content[12288] ^= 1
+    for header in (4096, 8192):
+        content[header] ^= 1
+        noted.write_bytes(content)
+        assert not is_changed(str(noted))
+        content[header] ^= 1
+
+
+def test_sums_that_are_damaged_or_missing_say_nothing(noted: Path) -> None:
+    sums = Path(f"{noted}.sums")
+    whole = sums.read_bytes()
+    assert with_bytes(noted, 12288, b"x")
+    for damaged in (
+        b"",
+        whole[:10],
+        whole[:-1],
+        whole[:30] + bytes([whole[30] ^ 1]) + whole[31:],
+        b"y" + whole[1:],
+    ):
+        sums.write_bytes(damaged)
+        assert not is_changed(str(noted))
+    sums.unlink()
+    assert not is_changed(str(noted))
+    assert not is_changed(str(noted.parent / "none.db"))
+
+
+@pytest.mark.usefixtures("deadly")
+def test_a_suspect_is_opened_by_another_process_first(file: Path) -> None:
+    with pytest.raises(CorruptionError), marked(str(file), suspect=True):
+        pytest.fail("it was opened")

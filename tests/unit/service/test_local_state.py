@@ -61,7 +61,7 @@ def test_a_damaged_state_is_put_aside(file: Path, damage: object) -> None:
 
 def test_a_state_that_ends_its_process(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_damage, "_OPEN", "import os; os.abort()")
-    Path(f"{file}{file_damage.SUFFIX}").touch()
+    Path(f"{file}{file_damage.OPENING}").touch()
     told = opened(file)
     assert told and "rebuilt" in told and Path(f"{file}{QUARANTINE}").exists()
 
