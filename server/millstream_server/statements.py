@@ -19,6 +19,7 @@ from millstream.statements.control import set_property
 from millstream.statements.explain import explained_query, explained_statement, plan_of
 from millstream.statements.explained_pull import POSITIONS, pull_stages
 from millstream.statements.inspect import existing_source
+from millstream.statements.programs import Explained, shown_programs
 from millstream.topology.show import show_topology
 from millstream_parser import statements as s
 from millstream_server.auth.principal import Principal
@@ -197,7 +198,8 @@ def _explained(
         ).node.schema.columns
         query = explained_statement(inner, engine.registry, session)
         plan, topology = show_plan(query.node), show_topology(query.topology)
-        return planned_description(query.statement, columns, plan, topology)
+        told = planned_description(query.statement, columns, plan, topology)
+        return told | _program(statement, query)
     ids = (*engine.catalog.queries, *engine.push_queries.streams)
     found = next((name for name in ids if name.upper() == (wanted or "").upper()), None)
     if found is None:
@@ -209,4 +211,10 @@ def _explained(
     if existing is None:
         return query_description(found, server.view(principal))
     plan, topology = show_plan(existing.node), show_topology(existing.topology)
-    return query_description(found, server.view(principal), plan, topology)
+    told = query_description(found, server.view(principal), plan, topology)
+    return told | _program(statement, existing)
+
+
+def _program(statement: s.Explain, query: Explained) -> Entity:
+    """The SQL that DuckDB runs, for EXPLAIN (PROGRAM) alone: ksqlDB's entity has no such field."""
+    return {"program": shown_programs(query)} if statement.stage == "PROGRAM" else {}

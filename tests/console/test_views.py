@@ -43,6 +43,56 @@ def test_a_node_shows_the_records_of_its_topic(console: Shop, spending: str) -> 
     expect(console.page.locator("pre.lines").last).to_contain_text("key: ann")
 
 
+@pytest.mark.parametrize(
+    ("node", "shown"),
+    [
+        ("Read STREAM ORDERS", ('CREATE TABLE IF NOT EXISTS "in_0"', "key: ann")),
+        (
+            "Aggregate",
+            (
+                "-- State: Aggregate",
+                "Columns: `CUSTOMER` STRING KEY",
+                'CREATE TABLE IF NOT EXISTS "sub_topology_0"."aggregate_',
+            ),
+        ),
+        ("Write TABLE SPENDING", ("-- Write TABLE SPENDING", "key: ann")),
+    ],
+)
+def test_a_node_shows_its_sql(
+    console: Shop, spending: str, node: str, shown: tuple[str, ...]
+) -> None:
+    console.open(f"queries/{spending}")
+    console.page.locator(".topology .node").filter(has_text=node).press("Enter")
+    for text in shown:
+        expect(console.page.locator("main")).to_contain_text(text)
+
+
+def test_a_node_shows_the_sql_that_fills_its_topic(console: Shop) -> None:
+    """A query of two sub-topologies."""
+    [made] = console.door.ksql(
+        "CREATE TABLE by_item AS SELECT item, COUNT(*) AS n FROM orders GROUP BY item;"
+    )
+    console.open(f"queries/{made['commandStatus']['queryId']}")
+    nodes = console.page.locator(".topology .node")
+    main = console.page.locator("main")
+    nodes.filter(has_text="Repartition by ITEM").press("Enter")
+    expect(main).to_contain_text('WHERE "ITEM" IS NOT NULL')
+    console.page.locator('.topology .node.source[data-name^="REPARTITION-1"]').press("Enter")
+    expect(main).to_contain_text("in sub-topology 1")
+    expect(main).to_contain_text("-- Input: Repartition by ITEM")
+    expect(main).not_to_contain_text('WHERE "ITEM" IS NOT NULL')
+
+
+def test_what_was_chosen_before_does_not_show_up_later(console: Shop, spending: str) -> None:
+    console.open(f"queries/{spending}")
+    nodes = console.page.locator(".topology .node")
+    nodes.filter(has_text="Read STREAM ORDERS").press("Enter")
+    nodes.filter(has_text="Aggregate").press("Enter")
+    expect(console.page.locator("main")).to_contain_text("-- State: Aggregate")
+    console.page.wait_for_load_state("networkidle")
+    expect(console.page.locator("main")).not_to_contain_text("First records of")
+
+
 def test_a_query_is_paused_and_goes_on(console: Shop, spending: str) -> None:
     console.open(f"queries/{spending}")
     console.page.get_by_role("button", name="Pause").click()

@@ -382,6 +382,19 @@ def test_queries_are_counted_over_the_instances(shop: RunningServer) -> None:
     assert hosts == {"localhost:8088": "RUNNING", "b:8088": "RUNNING", "c:8088": "ERROR"}
 
 
+def test_explain_of_a_program_has_a_field_of_its_own(shop: RunningServer) -> None:
+    """ksqlDB's entity has no such field, so it is there for this stage alone."""
+    new = "CREATE TABLE again AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer"
+    for of in ("CTAS_SPENDING_1", new):
+        (entity,) = shop.ksql(f"EXPLAIN (PROGRAM) {of};")
+        shown = entity["queryDescription"]
+        assert "-- sub-topology 0 (" in shown["program"]
+        assert 'CREATE TABLE IF NOT EXISTS "sub_topology_0"' in shown["program"]
+        assert "Topology " in shown["topology"]
+        (entity,) = shop.ksql(f"EXPLAIN {of};")
+        assert entity["queryDescription"] | {"program": shown["program"]} == shown
+
+
 def test_explain_of_a_pull_query_shows_the_offsets(shop: RunningServer) -> None:
     for text in ("SELECT * FROM spending;", "SELECT (SELECT COUNT(*) FROM spending) AS n;"):
         (entity,) = shop.ksql(f"EXPLAIN {text}")

@@ -116,7 +116,7 @@ function box(
     },
     svg("title", {}, node.kind === "topic" ? node.name : node.text),
     svg("rect", { width: WIDTH, height: HEIGHT, rx: node.kind === "topic" ? 26 : 6 }),
-    svg("text", { x: WIDTH / 2, y: figures ? 20 : HEIGHT / 2 + 4 }, shortened(labelOf(node), 40)),
+    svg("text", { x: WIDTH / 2, y: figures ? 20 : HEIGHT / 2 + 4 }, shortened(labelOf(node), 37)),
     svg("text", { x: WIDTH / 2, y: 37, class: "figures" }, shortened(figures, 42)),
   );
 }

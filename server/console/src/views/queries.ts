@@ -4,7 +4,7 @@ import type { Entity } from "../api";
 import { button, grid, h } from "../dom";
 import { figure, figuresOf, total, type Figures } from "../metrics";
 import type { Session } from "../session";
-import type { TopologyNode } from "../topology";
+import type { Topology, TopologyNode } from "../topology";
 import { short, timeText } from "../values";
 import { problem, Repeated, type View } from "../view";
 import { sample } from "./sample";
@@ -90,16 +90,25 @@ interface Detail {
 
 async function described(session: Session, query: Entity, name: string): Promise<Detail> {
   const id = query["id"] as string;
-  const [[explained], { drawn, topologyOf }] = await Promise.all([
-    session.server.statements(`EXPLAIN ${id};`),
-    import("../topology"),
+  const [[explained], { columnsOf, drawn, statementsOf, topologyOf }] = await Promise.all([
+    session.server.statements(`EXPLAIN (PROGRAM) ${id};`),
+    import("../pictures"),
   ]);
-  const topology = topologyOf(explained?.["queryDescription"]?.topology ?? "");
+  const { topology: text = "", executionPlan = "", program = "" } = (explained?.["queryDescription"] ?? {}) as Entity;
+  const topology = topologyOf(text);
   const rows = h("div");
+  const choose = (node: TopologyNode): void => {
+    const told = { columns: columnsOf(executionPlan, node), statements: statementsOf(program, topology, node) };
+    // What was asked for by an earlier click goes on in a place of its own, which is not shown any more.
+    const records = h("div");
+    rows.replaceChildren(...about(node, told), records);
+    rows.scrollIntoView({ block: "nearest" });
+    void samples(session, topology, node, records);
+  };
   const place = h("div", { class: "picture", tabindex: 0, role: "region", "aria-label": "Topology" });
   const draw = (told: Told): void => {
     const focused = place.querySelector(":focus")?.getAttribute("data-name");
-    place.replaceChildren(drawn(topology, (node) => line(id, node, told), (node) => void choose(session, id, node, rows)));
+    place.replaceChildren(drawn(topology, (node) => line(id, node, told), choose));
     if (focused) place.querySelector<SVGElement>(`[data-name="${CSS.escape(focused)}"]`)?.focus();
   };
   const parts = [
@@ -138,12 +147,27 @@ function until(seconds: number | undefined): string {
   return seconds === undefined ? "" : `up to ${timeText(seconds * 1000)}`;
 }
 
-async function choose(session: Session, id: string, node: TopologyNode, into: HTMLElement): Promise<void> {
-  const isTopic = node.kind === "topic" && !node.name.startsWith("_millstream");
-  into.replaceChildren(h("h3", {}, node.kind === "topic" ? `Topic ${node.name}` : node.name), h("p", {}, node.text));
-  if (isTopic) await sample(session, node.name, into);
-  else if (/^\w+$/.test(node.name) && node.kind === "step") {
-    into.append(h("p", { class: "hint" }, `Part of sub-topology ${node.subTopology} of ${id}.`));
+/** What a node does: in words, its columns, and the SQL that DuckDB runs for it. */
+function about(node: TopologyNode, told: { columns: string; statements: string[] }): HTMLElement[] {
+  if (node.kind === "topic") return [h("h3", {}, `Topic ${node.name}`)];
+  const shown: HTMLElement[] = [h("h3", {}, node.name), h("p", {}, node.text)];
+  if (told.columns) shown.push(h("p", { class: "hint" }, `Columns: ${told.columns}`));
+  if (told.statements.length > 0) {
+    shown.push(
+      h("h3", {}, `What DuckDB runs for it in sub-topology ${node.subTopology}`),
+      h("pre", { class: "lines", tabindex: 0 }, told.statements.join("\n\n")),
+    );
+  }
+  return shown;
+}
+
+/** Records of the topics that a node is, reads or writes, but for those that are internal. */
+async function samples(session: Session, topology: Topology, node: TopologyNode, into: HTMLElement): Promise<void> {
+  const topics = new Set(topology.nodes.filter((one) => one.kind === "topic").map((one) => one.name));
+  const written = topology.edges.filter(([from, to]) => from === node.name && topics.has(to)).map(([, to]) => to);
+  const own = node.kind === "topic" ? [] : written;
+  for (const topic of [...node.topics, ...own]) {
+    if (!topic.startsWith("_millstream")) await sample(session, topic, into);
   }
 }
 
