@@ -14,13 +14,28 @@ from decimal import Decimal
 from .names import quote_string
 from .tokens import Kind, Lines, Token, tokenize
 
-Value = None | bool | int | float | Decimal | str | date | time
-"""The types of parameters; a datetime is a date too. A datetime without a time zone is in UTC."""
+Value = (
+    None
+    | bool
+    | int
+    | float
+    | Decimal
+    | str
+    | bytes
+    | date
+    | time
+    | list["Value"]
+    | tuple["Value", ...]
+)
+"""The types of parameters; a datetime is a date too. A datetime without a time zone is in UTC. A
+list is an ARRAY, and has an element that is not None: the type of others is not known."""
 Values = Sequence[Value] | Mapping[str, Value]
 """By position, or by name."""
 
 _TWO_WAYS = "Write all parameters as ?, or all as $1, $2, … or all as :name."
-_KINDS = "a string, a number, true or false, null, and from Python also a date or a time"
+_KINDS = "a string, a number, true or false, null, a list, from Python also a date, a time or bytes"
+_DEPTH_MAX = 16
+"""Lists within lists."""
 _POSITIONAL, _NUMBERED = "?", "$"
 
 
@@ -125,7 +140,7 @@ def _token(kind: Kind, text: str, place: Token, about: str) -> Token:
     return Token(kind, text, upper, place.start, place.end, about)
 
 
-def _literal(value: object) -> Iterator[tuple[Kind, str]]:
+def _literal(value: object, depth: int = 0) -> Iterator[tuple[Kind, str]]:
     """The tokens of a literal. Raises ValueError where there is none."""
     match value:
         case None:
@@ -141,8 +156,27 @@ def _literal(value: object) -> Iterator[tuple[Kind, str]]:
             yield kind, text.removeprefix("-")
         case date() | time():
             yield from _moment(value)
+        case bytes():
+            yield from _called("TO_BYTES", "(", [value.hex(), "hex"], ")", depth)
+        case list() | tuple():
+            if depth == _DEPTH_MAX:
+                raise ValueError(f"it has more than {_DEPTH_MAX} lists within each other")
+            if all(each is None for each in value):
+                raise ValueError("it is a list without an element other than null")
+            yield from _called("ARRAY", "[", value, "]", depth + 1)
         case _:
             raise ValueError(f"it is {_shown(value)}")
+
+
+def _called(
+    name: str, begin: str, values: Sequence[object], end: str, depth: int
+) -> Iterator[tuple[Kind, str]]:
+    """`TO_BYTES('00ff', 'hex')`, `ARRAY[1, 2]`."""
+    yield Kind.WORD, name
+    for number, each in enumerate(values):
+        yield Kind.SYMBOL, "," if number else begin
+        yield from _literal(each, depth)
+    yield Kind.SYMBOL, end
 
 
 def _text(value: str) -> str:

@@ -57,6 +57,8 @@ def columns_of_rows(data: bytes, form: CopyFormat, count: int) -> list[list[str 
         ),
         ("COPY t FROM STDIN (DELIMITER E'\\t', NULL '')", c.CopyFrom("t", "", CopyFormat(null=""))),
         ("COPY t FROM STDIN (FORMAT 'text', HEADER false)", c.CopyFrom("t", "", TABBED)),
+        ("COPY t FROM STDIN (FORMAT binary)", c.CopyFrom("t", "", CopyFormat(binary=True))),
+        ("COPY t FROM STDIN BINARY", c.CopyFrom("t", "", CopyFormat(binary=True))),
         ("COPY t FROM STDIN ENCODING 'utf-8'", c.CopyFrom("t", "", TABBED)),
         ("COPY t FROM STDIN WITH DELIMITER '|'", c.CopyFrom("t", "", CopyFormat(delimiter="|"))),
         (
@@ -74,8 +76,8 @@ def test_options(text: str, command: c.Command | None) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "COPY t FROM STDIN (FORMAT binary)",
-        "COPY t FROM STDIN BINARY",
+        "COPY t FROM STDIN (FORMAT binary, HEADER)",
+        "COPY t FROM STDIN BINARY DELIMITER '|'",
         "COPY t FROM STDIN (FREEZE)",
         "COPY t FROM STDIN (ENCODING 'latin1')",
         "COPY t FROM STDIN (HEADER maybe)",

@@ -78,7 +78,7 @@ def test_other_text_keeps_its_places(text: str) -> None:
         ("'2024'::timestamp without time zone AND", "CAST('2024' AS TIMESTAMP) AND"),
         ("a IN ('1'::int, f (2)::text)", "a IN (CAST('1' AS INT), CAST(f (2) AS STRING))"),
         ("WHERE id = $1::bigint", "WHERE id = $1"),
-        ("SELECT 'a::b', a::uuid[]", "SELECT 'a::b', CAST(a AS STRING)[]"),
+        ("SELECT 'a::b', a::uuid[]", "SELECT 'a::b', CAST(a AS ARRAY<STRING>)"),
         ("SELECT a::point", "SELECT a::point"),
         ("SELECT :: a::", "SELECT :: a::"),
     ],
@@ -185,7 +185,7 @@ def test_commands(text: str, command: c.Command | None) -> None:
     [
         *("DECLARE a SCROLL CURSOR FOR SELECT 1", "FETCH BACKWARD 1 FROM a", "FETCH LAST FROM a"),
         *(
-            "COPY t FROM STDIN (FORMAT binary)",
+            "COPY t FROM STDIN (FORMAT parquet)",
             "SET ROLE admin",
             "FETCH -1 FROM a",
         ),

@@ -217,7 +217,7 @@ def test_rows_become_the_same_records_as_by_statements(db: Database, source: str
     ends: tuple[dict[int, int], dict[int, int]] = ({}, {})
     seen = {"fitting": 0, "refused": 0}
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(rows_of(source))
     def check(rows: list[dict[str, Any]]) -> None:
         inserted = 0

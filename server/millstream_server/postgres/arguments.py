@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from millstream_parser.parameters import Value
+from millstream_server.postgres.arrays import binary_array, text_array
 from millstream_server.postgres.messages import BINARY_FORMAT, ProtocolError, decoded
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.values import EPOCH_DAYS, EPOCH_MICROS
@@ -40,6 +41,11 @@ def text_reader(kind: int) -> Callable[[bytes], Value]:
     return _TEXT[kind]
 
 
+def binary_reader(kind: int) -> Callable[[bytes], Value]:
+    """What reads the binary form of such a type; raises struct.error, too."""
+    return _BINARY[kind]
+
+
 def format_of(formats: Sequence[int], number: int) -> int:
     """The format of a value or column: one for all, one for each, or text."""
     if not formats:
@@ -56,7 +62,7 @@ def _value(raw: bytes, kind: int, form: int, number: int) -> Value:
     if reading is None:
         raise PgError(
             f"Parameter {number} has a type (OID {kind}) that has no literals here.",
-            hint="Pass a string, a number, a boolean, a date or a time.",
+            hint="Pass a string, a number, a boolean, bytes, a date, a time, or an array of these.",
             code="0A000",
         )
     try:
@@ -94,6 +100,21 @@ def _time(raw: bytes) -> datetime.time:
 
 def _timestamp(raw: bytes) -> datetime.datetime:
     return datetime.datetime.fromisoformat(decoded(raw).strip())
+
+
+def _bytea(raw: bytes) -> bytes:
+    text = decoded(raw)
+    if not text.startswith("\\x"):
+        raise ValueError(text)
+    return bytes.fromhex(text[2:])
+
+
+def _text_array(inner: Callable[[bytes], Value]) -> Callable[[bytes], Value]:
+    return lambda raw: text_array(decoded(raw), lambda text: inner(text.encode()))
+
+
+def _binary_array(inner: Callable[[bytes], Value], element: int) -> Callable[[bytes], Value]:
+    return lambda raw: binary_array(raw, inner, element)
 
 
 def _number(layout: str) -> Callable[[bytes], int | float]:
@@ -144,11 +165,31 @@ def _binary_json(raw: bytes) -> str:
 
 
 _NUMBERS: Mapping[int, str] = {20: "!q", 21: "!h", 23: "!i", 26: "!I", 700: "!f", 701: "!d"}
+ARRAYS: Mapping[int, int] = {
+    1000: 16,
+    1001: 17,
+    1005: 21,
+    1007: 23,
+    1016: 20,
+    1009: 25,
+    1014: 1042,
+    1015: 1043,
+    1021: 700,
+    1022: 701,
+    1182: 1082,
+    1183: 1083,
+    1115: 1114,
+    1185: 1184,
+    1231: 1700,
+    1028: 26,
+}
+"""The OIDs of arrays, with those of their elements."""
 _TEXT: dict[int, Callable[[bytes], Value]] = {
     **dict.fromkeys((_UNKNOWN, *_TEXTS), decoded),
     **dict.fromkeys((20, 21, 23, 26), _int),
     **dict.fromkeys((700, 701), _float),
     16: _bool,
+    17: _bytea,
     1082: _date,
     1083: _time,
     1266: _time,
@@ -160,6 +201,7 @@ _BINARY: dict[int, Callable[[bytes], Value]] = {
     **dict.fromkeys((_UNKNOWN, *(kind for kind in _TEXTS if kind not in (2950, 3802))), decoded),
     **{kind: _number(layout) for kind, layout in _NUMBERS.items()},
     16: lambda raw: bool(struct.unpack("!?", raw)[0]),
+    17: bytes,
     1082: _binary_date,
     1083: _binary_time,
     1114: _binary_timestamp,
@@ -167,3 +209,5 @@ _BINARY: dict[int, Callable[[bytes], Value]] = {
     1700: _binary_numeric,
     3802: _binary_json,
 }
+_TEXT |= {array: _text_array(_TEXT[element]) for array, element in ARRAYS.items()}
+_BINARY |= {array: _binary_array(_BINARY[element], element) for array, element in ARRAYS.items()}

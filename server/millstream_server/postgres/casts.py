@@ -22,6 +22,8 @@ from millstream_server.postgres.values import (
     PgType,
 )
 
+_OIDS = 1028
+"""The OID of arrays of OIDs, which clients pass to ask for types."""
 _ATOMS = (
     *(LexemeKind.WORD, LexemeKind.QUOTED, LexemeKind.STRING, LexemeKind.INTEGER),
     *(LexemeKind.DECIMAL, LexemeKind.FLOAT),
@@ -91,10 +93,11 @@ def without_casts(text: str) -> str:
         found = _type_at(parts, at + 2) if is_cast(parts, at) else None
         if found is None:
             continue
-        kind, last, arguments = found
+        kind, last, arguments, array = found
         start = units.get(at - 1, _operand(parts, at - 1, opened))
         units[last] = start
-        ended = f" AS {_DIALECT[kind]}{arguments})"
+        shown = f"{_DIALECT[kind]}{arguments}"
+        ended = f" AS ARRAY<{shown}>)" if array else f" AS {shown})"
         if start == at - 1 and parts[start].text.startswith("$"):
             ended = ""
         else:
@@ -134,8 +137,13 @@ def cast_type(parts: Sequence[Lexeme], at: int) -> int:
     """The OID of the type that the lexeme at a position is cast to; 0 for none."""
     if at + 2 >= len(parts) or not is_cast(parts, at + 1):
         return 0
+    if parts[min(at + 3, len(parts) - 1)].upper == "OID":
+        return _OIDS if _is_array(parts, at + 4) else 0
     found = _type_at(parts, at + 3)
-    return 0 if found is None else found[0].oid
+    if found is None:
+        return 0
+    kind, _, _, array = found
+    return kind.array if array else kind.oid
 
 
 def _operand(parts: Sequence[Lexeme], at: int, opened: Mapping[int, int]) -> int:
@@ -153,14 +161,21 @@ def _is_function(part: Lexeme) -> bool:
     return part.kind in kinds and part.upper not in _BEFORE_PARENTHESES
 
 
-def _type_at(parts: Sequence[Lexeme], at: int) -> tuple[PgType, int, str] | None:
-    """The type that is written here, its last part, and its precision and scale."""
+def _type_at(parts: Sequence[Lexeme], at: int) -> tuple[PgType, int, str, bool] | None:
+    """The type that is written here, its last part, its precision and scale, and whether it is that
+    of the elements of an array."""
     words = [part.upper for part in parts[at : at + _WORDS_MAX]]
     for count in range(len(words), 0, -1):
         kind = _TYPES.get(tuple(words[:count]))
         if kind is not None:
-            return (kind, *_arguments(parts, at + count - 1, kept=kind is NUMERIC))
+            last, shown = _arguments(parts, at + count - 1, kept=kind is NUMERIC)
+            array = _is_array(parts, last + 1)
+            return kind, last + 2 * array, shown, array
     return None
+
+
+def _is_array(parts: Sequence[Lexeme], at: int) -> bool:
+    return [part.text for part in parts[at : at + 2]] == ["[", "]"]
 
 
 def _arguments(parts: Sequence[Lexeme], at: int, *, kept: bool) -> tuple[int, str]:

@@ -25,6 +25,8 @@ from millstream_server.postgres.system_functions import FUNCTIONS, TABLE_FUNCTIO
 
 _UNNAMED = "?column?"
 _ABOUT_CATALOG = re.compile(r"\bpg_\w|\binformation_schema\b|::\s*reg", re.IGNORECASE)
+_OIDS = re.compile(r"::\s*oid\s*\[\s*\]", re.IGNORECASE)
+"""A type that sqlglot cannot read. Nothing but a cast is written so."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _NODES = (
     *(*NODES, exp.Collate, exp.Operator, exp.Parameter, exp.Lateral, exp.Any, exp.All, exp.Paren),
@@ -60,7 +62,8 @@ def introspective(text: str) -> exp.Query | None:
     if not about and _has_sources(parts):
         return None
     try:
-        trees = [tree for tree in sqlglot.parse(text, dialect="postgres") if tree is not None]
+        read = sqlglot.parse(_OIDS.sub("::bigint[]", text), dialect="postgres")
+        trees = [tree for tree in read if tree is not None]
     except (SqlglotError, RecursionError) as failure:
         if not about:
             return None
@@ -338,4 +341,8 @@ def _literal(values: Sequence[Value], name: str) -> exp.Expr:
             return exp.Literal.string(value)
         case datetime.datetime() | datetime.date() | datetime.time() as value:
             return exp.Literal.string(value.isoformat())
+        case list() | tuple() as items:
+            # The brackets of ANY ($1) are its own.
+            listed = (_literal(items, str(at)) for at in range(1, len(items) + 1))
+            return exp.Paren(this=exp.Array(expressions=list(listed)))
     raise PgError(f"Parameter ${name} cannot be used.", code=NOT_SUPPORTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,9 @@ from millstream_parser import statements as s
 from millstream_server import statements
 from millstream_server.auth.endpoint_needs import POSTGRES
 from millstream_server.failures import refusal
+from millstream_server.postgres.copied_binary import binary_pieces
 from millstream_server.postgres.copied_values import converted
-from millstream_server.postgres.copying import Columns, CopyFormat, pieces
+from millstream_server.postgres.copying import CopyFormat, Pieces, pieces
 from millstream_server.postgres.portals import CopyTarget
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.session_state import IDLE, SessionState
@@ -94,7 +96,12 @@ def _inserted(client: SessionState, target: CopyTarget, data: bytes) -> int:
     names, count = [column.name for column in target.columns], 0
     records: list[Appended[pa.Table]] = []
     try:
-        for fields in pieces(data, target.given, len(target.columns)):
+        width = len(target.columns)
+        binary = target.given.binary
+        found: Iterator[Pieces] = (
+            binary_pieces(data, width) if binary else pieces(data, target.given, width)
+        )
+        for fields in found:
             rows = _converted(client, target, fields, count)
             records += records_to_insert(statement.target, rows, names, inserts, session, count)
             count += len(rows)
@@ -105,12 +112,23 @@ def _inserted(client: SessionState, target: CopyTarget, data: bytes) -> int:
     return count
 
 
+def _pieces(data: bytes, target: CopyTarget) -> Iterator[Pieces]:
+    count = len(target.columns)
+    return binary_pieces(data, count) if target.given.binary else pieces(data, target.given, count)
+
+
 def _converted(
-    client: SessionState, target: CopyTarget, fields: Columns, before: int
+    client: SessionState, target: CopyTarget, fields: Pieces, before: int
 ) -> list[tuple[Any, ...]]:
     """Rows of values. `before`: how many rows were before them."""
     values = [
-        converted(column, about.type, client.spelling().shown(about.name), before)
+        converted(
+            column,
+            about.type,
+            client.spelling().shown(about.name),
+            before,
+            binary=target.given.binary,
+        )
         for column, about in zip(fields, target.columns, strict=True)
     ]
     return list(zip(*values, strict=True))

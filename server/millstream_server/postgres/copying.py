@@ -1,6 +1,6 @@
-"""The formats of COPY: its options, reading the fields of rows, and writing them.
+"""The formats of COPY: its options, reading the fields of rows that are text, and writing them.
 
-Source: PostgreSQL's documentation, "COPY". The binary format is not done here.
+Source: PostgreSQL's documentation, "COPY".
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ _ESCAPE = re.compile(rb"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _LITERAL_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f"}
 _EMPTY_LINE = re.compile(rb"(?:\A|\n)\r?\n")
 _TRUE, _FALSE = ("TRUE", "ON", "1", "MATCH"), ("FALSE", "OFF", "0")
-_HINT = "Its options are FORMAT text or csv, DELIMITER, NULL, HEADER, QUOTE, ESCAPE and ENCODING."
+_HINT = (
+    "Its options are FORMAT text, csv or binary, DELIMITER, NULL, HEADER, QUOTE, ESCAPE and"
+    " ENCODING."
+)
 Fields = Sequence[str | None]
 Columns = list[list[str | None]]
+Pieces = Sequence[Sequence[str | None] | Sequence[bytes | None]]
+"""Fields by column: of texts, or of bytes in the binary format."""
 PIECE_ROWS = 10_000
 """Rows that are Python's objects at a time: they take many times the bytes that they came in."""
 ROWS_MAX = 2_000_000
@@ -33,7 +38,8 @@ ROWS_MAX = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class CopyFormat:
-    """How the rows of a COPY are written: as CSV, or in PostgreSQL's text format."""
+    """How the rows of a COPY are written: as CSV, in PostgreSQL's text format, or in `binary`, for
+    which the rest is not used."""
 
     csv: bool = False
     delimiter: str = "\t"
@@ -41,6 +47,7 @@ class CopyFormat:
     header: bool = False
     quote: str = '"'
     escape: str = '"'
+    binary: bool = False
 
 
 _CSV = CopyFormat(csv=True, delimiter=",", null="")
@@ -97,6 +104,10 @@ def _taken(parts: list[Lexeme]) -> str:
 
 def _checked(options: dict[str, str]) -> CopyFormat:
     form = options.pop("FORMAT", "text").lower()
+    if form == "binary" and not options.keys() - {"ENCODING"}:
+        return CopyFormat(binary=True)
+    if form == "binary":
+        raise PgError(f"COPY in the binary format has no option {next(iter(options))}.")
     if form not in ("text", "csv"):
         raise PgError(f"COPY has no format {form} here.", hint=_HINT, code=NOT_SUPPORTED)
     found = _CSV if form == "csv" else CopyFormat()
@@ -143,7 +154,7 @@ def pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]:
                 detail=f"{what}: {_short(fields)}",
                 code=BAD_COPY,
             )
-        _check_number(number)
+        check_number(number)
         for column, field in zip(columns, fields, strict=True):
             column.append(field)
         if number % PIECE_ROWS == 0:
@@ -153,7 +164,8 @@ def pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]:
         yield columns
 
 
-def _check_number(number: int) -> None:
+def check_number(number: int) -> None:
+    """Raise PgError if a COPY cannot have so many rows."""
     if number > ROWS_MAX:
         raise PgError(
             f"A COPY has at most {ROWS_MAX} rows, as it inserts all of them or none.",
@@ -220,7 +232,7 @@ def _csv_pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]
     if data.count(given.quote.encode()) % 2:
         raise PgError("COPY has a quoted field without an end.", code=BAD_COPY)
     table = _read_csv(data, given, names, empty_lines=True)
-    _check_number(table.num_rows)
+    check_number(table.num_rows)
     if count > 1 and _EMPTY_LINE.search(data):
         # It would be a row of NULLs.
         without = _read_csv(data, given, names, empty_lines=False)

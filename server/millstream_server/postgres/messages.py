@@ -386,18 +386,23 @@ def parameter_description(oids: Sequence[int]) -> bytes:
 
 def data_row(values: Sequence[bytes | None]) -> bytes:
     """A row."""
+    return message(b"D", counted(values))
+
+
+def counted(values: Sequence[bytes | None]) -> bytes:
+    """Values behind their number, each behind its length: as in a row, and in a binary copy."""
     parts = [b"\xff\xff\xff\xff" if v is None else _INT4.pack(len(v)) + v for v in values]
-    return message(b"D", _INT2.pack(len(parts)) + b"".join(parts))
+    return _INT2.pack(len(parts)) + b"".join(parts)
 
 
-def copy_out(columns: int) -> bytes:
-    """The begin of copied rows, as text."""
-    return message(b"H", struct.pack(f"!bh{columns}h", 0, columns, *[0] * columns))
+def copy_out(columns: int, form: int) -> bytes:
+    """The begin of copied rows, all of them as text or in binary."""
+    return message(b"H", struct.pack(f"!bh{columns}h", form, columns, *[form] * columns))
 
 
-def copy_in(columns: int) -> bytes:
-    """The wish for rows to copy, as text."""
-    return message(b"G", struct.pack(f"!bh{columns}h", 0, columns, *[0] * columns))
+def copy_in(columns: int, form: int) -> bytes:
+    """The wish for rows to copy, all of them as text or in binary."""
+    return message(b"G", struct.pack(f"!bh{columns}h", form, columns, *[form] * columns))
 
 
 def copied(line: bytes) -> bytes:

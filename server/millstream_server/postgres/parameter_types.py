@@ -14,6 +14,7 @@ from decimal import Decimal
 from millstream.catalog.source import Source
 from millstream_parser.lexemes import Lexeme, LexemeKind, code_lexemes
 from millstream_parser.parameters import Value
+from millstream_server.postgres.arguments import ARRAYS
 from millstream_server.postgres.casts import cast_type
 from millstream_server.postgres.relations import columns_of
 from millstream_server.postgres.spelling import Spelling
@@ -25,12 +26,14 @@ _SAMPLES: dict[int, Value] = {
     **dict.fromkeys((20, 21, 23, 26), 0),
     **dict.fromkeys((700, 701), 0.0),
     16: False,
+    17: b"",
     1082: datetime.date(2000, 1, 1),
     1083: datetime.time(),
     1114: datetime.datetime(2000, 1, 1),
     1184: datetime.datetime(2000, 1, 1),
     1700: Decimal(0),
 }
+_SAMPLES |= {array: [_SAMPLES.get(element, "")] for array, element in ARRAYS.items()}
 
 
 def parameter_types(

@@ -17,6 +17,7 @@ from millstream_server.failures import RefusedError, refusal, unexpected
 from millstream_server.postgres import messages as m
 from millstream_server.postgres.arguments import arguments
 from millstream_server.postgres.commands import Command, End, command_of
+from millstream_server.postgres.copied_binary import HEADER, TRAILER
 from millstream_server.postgres.copy_in import BYTES_MAX, inserted
 from millstream_server.postgres.copying import CopyFormat, writer_of
 from millstream_server.postgres.message_transport import MessageTransport
@@ -188,21 +189,29 @@ class Session:
 
     async def _copy(self, outcome: StatementResult, given: CopyFormat) -> None:
         schema = outcome.schema or Schema(())
-        self._transport.write(m.copy_out(len(schema.columns)))
+        form = m.BINARY_FORMAT if given.binary else 0
+        self._transport.write(m.copy_out(len(schema.columns), form))
+        # Clients look for the header in the message of the first row, as PostgreSQL sends it.
+        before = HEADER if given.binary else b""
         if given.header:
             names = [column.name.encode() for column in schema.columns]
             self._transport.write(m.copied(writer_of(given)(names)))
         count = 0
         async for table in outcome.batches:
             lines = copied_lines(table, schema, given) if table.num_rows else []
-            count += len(lines)
-            self._transport.write(b"".join(map(m.copied, lines)))
-            await self._transport.drain()
+            if lines:
+                count += len(lines)
+                lines[0], before = before + lines[0], b""
+                self._transport.write(b"".join(map(m.copied, lines)))
+                await self._transport.drain()
+        if given.binary:
+            self._transport.write(m.copied(before + TRAILER))
         self._transport.write(m.COPY_DONE + m.complete(outcome.ended(count)))
 
     async def _copy_in(self, target: CopyTarget) -> int:
         """Take rows from the client, and insert them at their end; returns their number."""
-        self._transport.write(m.copy_in(len(target.columns)))
+        form = m.BINARY_FORMAT if target.given.binary else 0
+        self._transport.write(m.copy_in(len(target.columns), form))
         await self._transport.drain()
         data = bytearray()
         while True:

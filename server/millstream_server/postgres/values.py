@@ -19,6 +19,7 @@ from millstream.model import types as t
 from millstream.model.iso_times import iso_date, iso_timestamp
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
+from millstream_server.postgres.copied_binary import binary_row
 from millstream_server.postgres.copying import CopyFormat, writer_of
 from millstream_server.postgres.messages import BINARY_FORMAT, data_row
 from millstream_server.results.values import column_values, shower
@@ -93,14 +94,16 @@ def rows_of(table: pa.Table, schema: Schema, formats: Sequence[int]) -> list[byt
 
 
 def copied_lines(table: pa.Table, schema: Schema, given: CopyFormat) -> list[bytes]:
-    """The rows as lines of COPY."""
+    """The rows as lines of COPY, or in its binary format."""
+    form = BINARY_FORMAT if given.binary else 0
     columns = [
-        list(map(_optional(encoder(kind, 0)), values))
+        list(map(_optional(encoder(kind, form)), values))
         for kind, values in column_values(table, schema)
     ]
     if not columns:
-        return [b"\n"] * table.num_rows
-    return list(map(writer_of(given), zip(*columns, strict=True)))
+        return [binary_row(()) if given.binary else b"\n"] * table.num_rows
+    write = binary_row if given.binary else writer_of(given)
+    return list(map(write, zip(*columns, strict=True)))
 
 
 def _optional(encode: Encode) -> Callable[[Any], bytes | None]:

@@ -32,6 +32,11 @@ def refused(text: str, values: Values) -> SyntaxFailure:
 
 
 EAST = timezone(timedelta(hours=2))
+DEEP: Value = 1
+for _ in range(17):
+    DEEP = [DEEP]
+ENDLESS: list[Value] = []
+ENDLESS.append(ENDLESS)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +57,14 @@ EAST = timezone(timedelta(hours=2))
         (datetime(2026, 1, 31, 3, 4, 5), "CAST('2026-01-31T03:04:05.000' AS TIMESTAMP)"),
         (datetime(2026, 1, 31, 3, tzinfo=EAST), "CAST('2026-01-31T01:00:00.000' AS TIMESTAMP)"),
         (datetime(2026, 1, 31, 3, tzinfo=UTC), "CAST('2026-01-31T03:00:00.000' AS TIMESTAMP)"),
+        (b"\x00\xff", "TO_BYTES('00ff', 'hex')"),
+        (b"", "TO_BYTES('', 'hex')"),
+        ([-1, None], "ARRAY[-1, NULL]"),
+        (("a]'",), "ARRAY['a]''']"),
+        ([[b"x"], [date(2026, 1, 31)]],
+         "ARRAY[ARRAY[TO_BYTES('78', 'hex')], ARRAY[CAST('2026-01-31' AS DATE)]]"),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_the_literal_of_its_type(value: Value, literal: str) -> None:
     (statement,) = parse("INSERT INTO s VALUES (1 - ?)", parameters=Parameters([value]))
     (written,) = parse(f"INSERT INTO s VALUES (1 - {literal})")
@@ -105,9 +116,15 @@ def test_statements_that_are_parsed_one_by_one_go_on_counting() -> None:
         ("SELECT $2 FROM s", [1, 2], "Parameter 1 has a value", "s"),
         ("", [1], "Parameter 1 has a value", ""),
         ("SELECT ?, $1 FROM s", [1], "Parameters are written in two ways", "$1"),
-        ("SELECT ? FROM s", [[1]], "Parameter 1 cannot be used: it is a list", "?"),
+        ("SELECT ? FROM s", [[]], "Parameter 1 cannot be used: it is a list without", "?"),
+        ("SELECT ? FROM s", [[None]], "it is a list without an element other than null", "?"),
+        ("SELECT ? FROM s", [[1, []]], "it is a list without an element other than null", "?"),
+        ("SELECT ? FROM s", [[1, {}]], "Parameter 1 cannot be used: it is an object", "?"),
+        ("SELECT ? FROM s", [[1, 2**63]], "does not fit into 64 bits", "?"),
+        ("SELECT ? FROM s", [DEEP], "more than 16 lists within each other", "?"),
+        ("SELECT ? FROM s", [ENDLESS], "more than 16 lists within each other", "?"),
         ("SELECT :o FROM s", {"o": {}}, "Parameter o cannot be used: it is an object", ":o"),
-        ("SELECT ? FROM s", [b""], "Parameter 1 cannot be used: it is of type bytes", "?"),
+        ("SELECT ? FROM s", [set()], "Parameter 1 cannot be used: it is of type set", "?"),
         ("SELECT ? FROM s", [2**63], "does not fit into 64 bits", "?"),
         ("SELECT ? FROM s", [float("nan")], "it is nan", "?"),
         ("SELECT ? FROM s", [Decimal("Infinity")], "it is Infinity", "?"),
