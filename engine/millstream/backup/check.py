@@ -11,6 +11,7 @@ from millstream.backup.comparing import differences
 from millstream.backup.restore import chosen, verify
 from millstream.log.examination import Damage, Examined, examine_log, reading
 from millstream.model.errors import MillstreamError
+from millstream.model.file_damage import is_changed
 from millstream.model.settings import EngineSettings
 from millstream.places.place import Place
 from millstream.state.examination import ahead_of_changelogs, examine_state
@@ -49,7 +50,8 @@ def check_database(path: str, settings: EngineSettings | None = None) -> Checked
 
 def _state_damages(path: str, examined: Examined, prefix: str) -> list[Damage]:
     try:
-        with reading(path) as connection:
+        # The log was read before: this process does not have the database open.
+        with reading(path, suspect=is_changed(path)) as connection:
             found = [Damage(f"state, {where}", what) for where, what in examine_state(connection)]
             if found:
                 return found

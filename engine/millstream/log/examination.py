@@ -52,10 +52,10 @@ class Examined:
 
 
 @contextmanager
-def reading(path: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that cannot change the file, nor read another one."""
+def reading(path: str, *, suspect: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that cannot change the file, nor read another one. `suspect`: see `marked`."""
     try:
-        with marked(path):
+        with marked(path, suspect=suspect):
             connection = duckdb.connect(path, read_only=True, config={"threads": 1})
     except duckdb.Error as error:
         raise opening_error(path, error) from error

@@ -114,7 +114,10 @@ def marked(path: str, *, suspect: bool = False) -> Iterator[None]:
 
 
 def _ends_its_process(path: str) -> bool:
-    """Whether a process that opens a file, without changing it, dies of that."""
+    """Whether a process that opens a file, without changing it, dies of that. A frozen program
+    cannot tell: it would start itself."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        return False
     try:
         ended = subprocess.run(
             [sys.executable, "-P", "-c", _OPEN, path], check=False, capture_output=True

@@ -1,11 +1,10 @@
-"""Arrays of PostgreSQL, from its text and its binary form, and bytes from its text.
+"""Arrays of PostgreSQL, from its text and its binary form.
 
 Source: PostgreSQL's documentation, "Arrays", and its array_recv.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 from collections.abc import Callable
@@ -43,14 +42,9 @@ def binary_array(raw: bytes, inner: Callable[[bytes], Any], element: int) -> lis
 
 
 def text_array(text: str, inner: Callable[[str], Any]) -> list[Any]:
-    """The elements of `{a,"b c",NULL}`, or of JSON. Raises ValueError for what is none, and what
-    `inner` raises."""
+    """The elements of `{a,"b c",NULL}`. Raises ValueError for what is none, and what `inner`
+    raises."""
     written = text.strip(_SPACE)
-    if written.startswith("["):
-        found = json.loads(written)
-        if not isinstance(found, list):
-            raise ValueError(text)
-        return found
     if not written.startswith("{"):
         raise ValueError(text)
     if written[1:].strip(_SPACE) == "}":

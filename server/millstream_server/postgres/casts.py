@@ -137,7 +137,7 @@ def cast_type(parts: Sequence[Lexeme], at: int) -> int:
     """The OID of the type that the lexeme at a position is cast to; 0 for none."""
     if at + 2 >= len(parts) or not is_cast(parts, at + 1):
         return 0
-    if parts[min(at + 3, len(parts) - 1)].upper == "OID":
+    if [part.upper for part in parts[at + 3 : at + 4]] == ["OID"]:
         return _OIDS if _is_array(parts, at + 4) else 0
     found = _type_at(parts, at + 3)
     if found is None:

@@ -53,9 +53,19 @@ def _reader(kind: SqlType) -> Callable[[str], Any]:
         return json.loads
     if isinstance(kind, t.Array):
         inner = _reader(kind.element)
-        return lambda text: text_array(text, inner)
+        return lambda text: _array(text, inner)
     read = text_reader(pg_type(kind).oid)
     return lambda text: read(text.encode())
+
+
+def _array(text: str, inner: Callable[[str], Any]) -> list[Any]:
+    """`{a,"b c",NULL}`, or JSON."""
+    if not text.lstrip().startswith("["):
+        return text_array(text, inner)
+    found = json.loads(text)
+    if not isinstance(found, list):
+        raise ValueError(text)
+    return found
 
 
 def _binary_reader(kind: SqlType) -> Callable[[bytes], Any]:

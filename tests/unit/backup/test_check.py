@@ -13,8 +13,10 @@ import millstream
 from millstream.backup.check import check_backup, check_database, put_state_aside
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
+from millstream.model import file_damage
 from millstream.model.batch import raw_batch
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
+from millstream.model.file_damage import SUMS
 from tests.draws import draws
 from tests.unit.backup.test_backup import Life
 
@@ -122,6 +124,25 @@ def test_the_state_is_compared_with_its_changelog_and_repaired(path: Path) -> No
     with millstream.connect(path) as db:
         db.wait()
         assert sum(n for _, n in db.execute("SELECT k, n FROM t;")) == 500
+
+
+def test_a_state_for_which_duckdb_aborts_ends_no_process(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory is not what was noted, so another process opens it first."""
+    noted = Path(f"{path}.state{SUMS}")
+    content = bytearray(noted.read_bytes())
+    content[12] ^= 1
+    noted.write_bytes(content)
+    assert check_database(str(path)).well, "that process did not die"
+    monkeypatch.setattr(file_damage, "_OPEN", "import os; os.abort()")
+    (damage,) = check_database(str(path)).state
+    assert "DuckDB ends the process" in str(damage)
+    with millstream.connect(path) as db:
+        db.wait()
+        assert [each["kind"] for each in db.processing_log().to_pylist()] == ["STATE"]
+        assert sum(n for _, n in db.execute("SELECT k, n FROM t;")) == 500
+    assert check_database(str(path)).well
 
 
 def test_a_lost_end_is_found(tmp_path: Path) -> None:

@@ -85,10 +85,19 @@ def test_only_a_fault_of_the_process_counts(
         pass
 
 
+@pytest.mark.parametrize("executable", ["/nowhere/python", "", None])
 def test_without_a_python_to_start_nothing_is_noticed(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, executable: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(file.parent / "none"))
+    monkeypatch.setattr(sys, "executable", executable)
+    mark(file).touch()
+    with marked(str(file)):
+        pass
+
+
+@pytest.mark.usefixtures("deadly")
+def test_a_frozen_program_is_not_started_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
     mark(file).touch()
     with marked(str(file)):
         pass
