@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -95,20 +96,22 @@ def test_psycopg(shop: Shop, binary: bool) -> None:
 
 
 def test_asyncpg(shop: Shop) -> None:
-    """It asks for the types of the parameters. It knows arrays of texts; others it looks up with a
-    query whose own arrays it would have to know."""
+    """It asks for the types of the parameters, and then what arrays of them are."""
     shop.feed(SETUP.format("asked"))
+    born = [datetime.date(2026, 1, 31)]
 
     async def talk() -> tuple[Any, ...]:
         at = await asyncpg.connect(
             host="127.0.0.1", port=shop.door.postgres, user="bob", database="shop"
         )
-        await at.execute("INSERT INTO asked (id, tags, raw) VALUES ($1, $2, $3)", 1, ROW[0], ROW[3])
-        found = await at.fetchrow("SELECT tags, raw FROM asked WHERE raw = $1", ROW[3])
+        insert = "INSERT INTO asked (id, tags, ns, paid, raw, born) VALUES ($1, $2, $3, $4, $5, $6)"
+        await at.execute(insert, 1, *ROW, born)
+        columns = "tags, ns, paid, raw, born"
+        found = await at.fetchrow(f"SELECT {columns} FROM asked WHERE raw = $1", ROW[3])
         await at.close()
         return tuple(found)
 
-    assert asyncio.run(talk()) == (ROW[0], ROW[3])
+    assert asyncio.run(talk()) == (*ROW, born)
 
 
 def test_casts_of_arrays(shop: Shop) -> None:

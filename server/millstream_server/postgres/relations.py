@@ -17,7 +17,7 @@ from millstream.catalog.source import Source
 from millstream.cluster.scatter_gather import pull_schema
 from millstream.model.schema import Column, Role, SourceKind
 from millstream_server.postgres.spelling import SCHEMA, Spelling
-from millstream_server.postgres.values import PgType, pg_type
+from millstream_server.postgres.values import OID, PgType, pg_type
 
 DATABASE = "millstream"
 OWNER, SCHEMA_OID, DATABASE_OID = 10, 2200, 1
@@ -207,7 +207,7 @@ _BASE: tuple[tuple[PgType, str, str], ...] = (
     (PgType("integer", 23, 1007, 4), "int4", "N"),
     (PgType("regproc", 24, 1008, 4), "regproc", "N"),
     (PgType("text", 25, 1009), "text", "S"),
-    (PgType("oid", 26, 1028, 4), "oid", "N"),
+    (OID, "oid", "N"),
     (PgType("json", 114, 199), "json", "U"),
     (PgType("real", 700, 1021, 4), "float4", "N"),
     (PgType("double precision", 701, 1022, 8), "float8", "N"),

@@ -12,7 +12,7 @@ from sqlglot import exp
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.shown_types import schema_of
-from millstream.model.types import STRING
+from millstream.model.types import BIGINT, STRING, Array
 from millstream.query.keyed import TEXT_MAX, key_asked
 from millstream.query.results import Done, Rows
 from millstream.remote.entities import result_of
@@ -26,11 +26,12 @@ from millstream_server.auth.endpoint_needs import POSTGRES
 from millstream_server.endpoints import begun
 from millstream_server.failures import MALFORMED, RefusedError, refusal
 from millstream_server.filling import Filling
-from millstream_server.postgres.catalog_queries import introspective
+from millstream_server.postgres.catalog_queries import introspective, tables_of
 from millstream_server.postgres.portals import StatementResult
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.relations import columns_of
 from millstream_server.postgres.session_state import IDLE, SessionState
+from millstream_server.postgres.values import CatalogNumbers
 from millstream_server.requests import Asked
 from millstream_server.results import queries
 from millstream_server.results.values import text_of
@@ -171,7 +172,17 @@ async def _introspected(
             raise
     finally:
         client.server.guard.leave(client.principal, POSTGRES)
-    return StatementResult("SELECT", schema_of(table), once(table))
+    schema = schema_of(table)
+    if tables_of(tree):
+        schema = Schema(tuple(map(_of_catalog, schema.columns)))
+    return StatementResult("SELECT", schema, once(table))
+
+
+def _of_catalog(column: Column) -> Column:
+    """A column of an answer about the catalog."""
+    if column.type != Array(BIGINT):
+        return column
+    return replace(column, type=CatalogNumbers(BIGINT))
 
 
 async def once(table: pa.Table) -> AsyncGenerator[pa.Table, None]:

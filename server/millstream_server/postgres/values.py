@@ -45,6 +45,7 @@ BYTEA = PgType("bytea", 17, 1001)
 INT8 = PgType("bigint", 20, 1016, 8)
 INT4 = PgType("integer", 23, 1007, 4)
 TEXT = PgType("text", 25, 1009)
+OID = PgType("oid", 26, 1028, 4)
 JSON = PgType("json", 114, 199)
 FLOAT8 = PgType("double precision", 701, 1022, 8)
 DATE = PgType("date", 1082, 1182, 4)
@@ -64,12 +65,20 @@ _PRIMITIVES: dict[SqlType, PgType] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogNumbers(t.Array):
+    """An array of whole numbers in an answer about the catalog. It is told as one of OIDs, the only
+    array of numbers that all clients know: asyncpg asks for any other with a query that has one."""
+
+
 def pg_type(kind: SqlType) -> PgType:
     """The type of a column's values. What PostgreSQL has no type for (MAP, STRUCT, and an ARRAY of
     arrays, which need not be rectangular) is JSON, as everywhere in the HTTP API."""
     match kind:
         case t.Decimal():
             return NUMERIC
+        case CatalogNumbers():
+            return _array_of(OID)
         case t.Array(element):
             inner = pg_type(element)
             return JSON if isinstance(element, t.Array) else _array_of(inner)
@@ -118,6 +127,8 @@ def encoder(kind: SqlType, form: int) -> Encode:
         return lambda value: show(value).encode()
     if isinstance(kind, t.Array):
         inner, element = encoder(kind.element, form), pg_type(kind.element).oid
+        if isinstance(kind, CatalogNumbers):
+            inner, element = (_oid if form == BINARY_FORMAT else inner), OID.oid
         if form == BINARY_FORMAT:
             return lambda values: _binary_array(values, inner, element)
         return lambda values: _text_array(values, inner)
@@ -198,6 +209,10 @@ def _of_year(iso: str) -> str:
 def _packed(layout: str) -> Encode:
     packing = struct.Struct(layout)
     return packing.pack
+
+
+def _oid(value: int) -> bytes:
+    return struct.pack("!I", value & 0xFFFFFFFF)
 
 
 def _binary_time(value: datetime.time) -> bytes:
