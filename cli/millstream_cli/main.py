@@ -105,6 +105,9 @@ def _write(session: Session, text: str | None, form: str, errors: Output) -> int
                 hint=f'Write to a file: --execute "SELECT …" --output {form} > result',
             )
         write_result(session.database, text, form, sys.stdout.buffer)
+    except BrokenPipeError:
+        # Whoever reads has read enough. What is left in the buffer goes nowhere at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except MillstreamError as error:
         show_error(error, errors)
         return 1

@@ -175,11 +175,15 @@ class Stream:
         """All rows up to the end of the query as an Arrow table, without deletions. Raises
         StatementError for a query without LIMIT, which does not end."""
         self._require_end()
+        found = list(self.batches())
+        return pa.concat_tables(found) if found else self.arrow_schema.empty_table()
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the rows in `batches`."""
         names = (column.name for column in self.schema.columns)
         types = (arrow_type(column.type) for column in self.schema.columns)
-        empty = pa.schema(zip(names, types, strict=True)).empty_table()
-        found = list(self.batches())
-        return pa.concat_tables(found) if found else empty
+        return pa.schema(zip(names, types, strict=True))
 
     def df(self) -> Any:
         """The same as a pandas DataFrame (needs pandas)."""
