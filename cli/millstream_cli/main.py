@@ -106,7 +106,7 @@ def _write(session: Session, text: str | None, form: str, errors: Output) -> int
             )
         write_result(session.database, text, form, sys.stdout.buffer)
     except BrokenPipeError:
-        # Whoever reads has read enough. What is left in the buffer goes nowhere at the exit.
+        # Its reader has read enough. What is left in the buffer goes nowhere at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except MillstreamError as error:
         show_error(error, errors)
