@@ -127,6 +127,8 @@ def test_casts_of_arrays(shop: Shop) -> None:
             "SELECT typname FROM pg_type WHERE oid = ANY(%b::oid[]) ORDER BY 1", ([23, 25],)
         )
         assert names.fetchall() == [("int4",), ("text",)]
+        shown = connection.execute("SELECT '::oid[]' AS a FROM pg_namespace LIMIT 1")
+        assert shown.fetchone() == ("::oid[]",), "a string stays what it is"
 
 
 def test_an_empty_array_is_refused_with_words(shop: Shop) -> None:

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.model import types as t
-from millstream_server.postgres import copied_binary, copying
-from millstream_server.postgres.copied_binary import HEADER, TRAILER, binary_pieces, binary_row
+from millstream_server.postgres import copying
+from millstream_server.postgres.copied_binary import HEADER, TRAILER, binary_pieces
 from millstream_server.postgres.copied_values import converted
+from millstream_server.postgres.messages import row_body
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.values import encoder
 from tests.postgres.conftest import Shop
@@ -39,7 +40,7 @@ def columns_of(data: bytes, count: int) -> list[list[Any]]:
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.binary()), min_size=3, max_size=3), max_size=6))
 def test_what_is_written_is_read(rows: list[list[bytes | None]]) -> None:
-    data = HEADER + b"".join(map(binary_row, rows)) + TRAILER
+    data = HEADER + b"".join(map(row_body, rows)) + TRAILER
     assert [list(row) for row in zip(*columns_of(data, 3), strict=True)] == rows
 
 
@@ -183,7 +184,7 @@ def test_records_of_asyncpg(shop: Shop) -> None:
     assert told == "COPY 1"
     assert found == PERSON
     fields = (struct.pack("!q", 501), b"Cleo")
-    assert written == HEADER + binary_row(fields) + TRAILER
+    assert written == HEADER + row_body(fields) + TRAILER
 
 
 def test_rows_of_psycopg(shop: Shop) -> None:
@@ -207,10 +208,10 @@ def test_rows_of_psycopg(shop: Shop) -> None:
     ("data", "error"),
     [
         (b"7100\t1\n", psycopg.errors.BadCopyFileFormat),
-        (HEADER + binary_row((bytes(8), bytes(8)))[:-1], psycopg.errors.BadCopyFileFormat),
-        (HEADER + binary_row((bytes(8),)), psycopg.errors.BadCopyFileFormat),
+        (HEADER + row_body((bytes(8), bytes(8)))[:-1], psycopg.errors.BadCopyFileFormat),
+        (HEADER + row_body((bytes(8),)), psycopg.errors.BadCopyFileFormat),
         (
-            HEADER + binary_row((struct.pack("!q", 7100), bytes(8))) + binary_row((b"1", bytes(8))),
+            HEADER + row_body((struct.pack("!q", 7100), bytes(8))) + row_body((b"1", bytes(8))),
             psycopg.errors.InvalidTextRepresentation,
         ),
     ],
@@ -225,11 +226,11 @@ def test_a_copy_inserts_all_rows_or_none(
 
 
 def test_many_pieces_are_one_insert(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copied_binary, "PIECE_ROWS", 7)
+    monkeypatch.setattr(copying, "PIECE_ROWS", 7)
     rows = [(struct.pack("!q", number), bytes(8)) for number in range(7200, 7250)]
     with shop.connect() as connection, connection.cursor() as at:
         with at.copy("COPY orders (id, amount) FROM STDIN BINARY") as copy:
-            copy.write(HEADER + b"".join(map(binary_row, rows)))
+            copy.write(HEADER + b"".join(map(row_body, rows)))
         found = at.execute("SELECT id, rowtime FROM orders WHERE id >= 7200").fetchall()
     mine = [(number, time) for number, time in found if number < 7250]
     assert len(mine) == 50 and len({time for _, time in mine}) == 1
@@ -237,7 +238,7 @@ def test_many_pieces_are_one_insert(shop: Shop, monkeypatch: pytest.MonkeyPatch)
 
 def test_more_rows_than_are_held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "ROWS_MAX", 3)
-    rows = binary_row((struct.pack("!q", 7300), bytes(8))) * 4
+    rows = row_body((struct.pack("!q", 7300), bytes(8))) * 4
     with (
         shop.connect() as connection,
         connection.cursor() as at,

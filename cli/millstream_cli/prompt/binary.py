@@ -4,7 +4,7 @@ that read it with the types of its columns."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import chain
 from typing import BinaryIO
 
@@ -21,9 +21,9 @@ BINARY_FORMS = ("ARROW", "PARQUET")
 
 def write_result(database: Database, text: str, form: str, sink: BinaryIO) -> None:
     """Execute a script and write the result of its last statement, a query, as its rows come. One
-    that fails before its first row writes nothing, one that fails later no end of the file or
-    stream. A push query without LIMIT is a stream until it is interrupted. Raises StatementError
-    if it is none, or does not end in a form that has to."""
+    that fails before its first row writes nothing, one that fails or is interrupted later no end
+    of the file or stream. A push query without LIMIT is a stream until it is interrupted. Raises
+    StatementError if it is none, or does not end in a form that has to."""
     result = database.execute(text)
     if result is None or isinstance(result, Done):
         raise StatementError(
@@ -57,8 +57,9 @@ def _write_stream(result: Rows | Stream | History, sink: BinaryIO) -> None:
     # coming.
     writer.write_batch(pa.RecordBatch.from_pylist([], schema))
     sink.flush()
-    # A push query is ended so, and then its rows are all there are.
-    with suppress(KeyboardInterrupt):
+    # A push query without LIMIT ends so, and its stream is whole then. No other result is.
+    endless = isinstance(result, Stream) and result.limit is None
+    with suppress(KeyboardInterrupt) if endless else nullcontext():
         for table in tables:
             writer.write_table(table)
             sink.flush()

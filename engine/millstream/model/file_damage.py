@@ -1,10 +1,10 @@
-"""Notices that a file of DuckDB is damaged: by what it says, and by what it does to a process.
+"""Finds damages of DuckDB's files: from its errors, and before they abort the process.
 
-DuckDB's checksum of a block does not tell in which order its words are. Where parts of a block with
+DuckDB's checksum of a block does not depend on the order of its words. Where parts of a block with
 the directory have changed places, DuckDB may find blocks that are used twice, in a destructor: the
-process is aborted, and nothing can catch that. So another process tries to open the file first
-where there is reason to: its directory is not what it was after the last checkpoint, or a process
-died while it opened the file, which a file beside it tells.
+process is aborted, and no handler can prevent it. So a child process tries to open the file first
+if its directory differs from what it was after the last checkpoint, or if a process died while it
+opened the file. Files beside the database record both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from pathlib import Path
 from millstream.model.errors import CorruptionError
 
 OPENING = ".opening"
+"""The suffix of the file that is there while a database is opened."""
 SUMS = ".sums"
+"""The suffix of the file with the checksums of a database's directory."""
 HEADERS = (4096, 2 * 4096)
 """Where DuckDB's headers of a file are, and how long. One of them is written by each checkpoint."""
 Places = tuple[tuple[int, int], ...]
@@ -114,8 +116,8 @@ def marked(path: str, *, suspect: bool = False) -> Iterator[None]:
 
 
 def _ends_its_process(path: str) -> bool:
-    """Whether a process that opens a file, without changing it, dies of that. A frozen program
-    cannot tell: it would start itself."""
+    """Whether a process that opens a file, without changing it, dies of that. Not tried in a frozen
+    program, which would start itself."""
     if not sys.executable or getattr(sys, "frozen", False):
         return False
     try:

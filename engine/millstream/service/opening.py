@@ -80,7 +80,7 @@ def files_of(path: str) -> dict[str, str]:
 
 
 def _replaced(file: str, error: Exception) -> Problem:
-    """What is told of a state that is put aside."""
+    """Log that a state is put aside; returns the problem for the processing log."""
     reason = str(error).splitlines()[0].rstrip(".")
     message = f"The state cannot be used: {reason}. It was renamed to "
     message += f"{file}{QUARANTINE} and is rebuilt from the changelogs."

@@ -25,9 +25,10 @@ function textsOf(topology: Topology, node: TopologyNode): string[] {
   return [node.text, ...writers].map((text) => text.split("\n")[0] ?? "").filter((text) => text !== "");
 }
 
-/** The columns that a node yields, as the plan lists them below it; "" if it does not. */
+/** The columns that a node yields, as the plan lists them below it; "" if it does not, or if several nodes are called so. */
 export function columnsOf(plan: string, node: TopologyNode): string {
   const lines = plan.split("\n").map((line) => line.trim());
-  const below = lines[lines.indexOf(node.text.split("\n")[0] ?? "") + 1] ?? "";
-  return lines.includes(node.text) && below.startsWith(": ") ? below.slice(2) : "";
+  const at = lines.indexOf(node.text);
+  const below = at >= 0 && at === lines.lastIndexOf(node.text) ? (lines[at + 1] ?? "") : "";
+  return below.startsWith(": ") ? below.slice(2) : "";
 }

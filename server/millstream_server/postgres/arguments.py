@@ -14,6 +14,7 @@ from millstream_parser.parameters import Value
 from millstream_server.postgres.arrays import binary_array, text_array
 from millstream_server.postgres.messages import BINARY_FORMAT, ProtocolError, decoded
 from millstream_server.postgres.refusals import PgError
+from millstream_server.postgres.relations import BASE
 from millstream_server.postgres.values import EPOCH_DAYS, EPOCH_MICROS
 
 _UNKNOWN, _TEXTS = 0, (18, 19, 25, 114, 705, 1042, 1043, 2950, 3802)
@@ -165,25 +166,6 @@ def _binary_json(raw: bytes) -> str:
 
 
 _NUMBERS: Mapping[int, str] = {20: "!q", 21: "!h", 23: "!i", 26: "!I", 700: "!f", 701: "!d"}
-ARRAYS: Mapping[int, int] = {
-    1000: 16,
-    1001: 17,
-    1005: 21,
-    1007: 23,
-    1016: 20,
-    1009: 25,
-    1014: 1042,
-    1015: 1043,
-    1021: 700,
-    1022: 701,
-    1182: 1082,
-    1183: 1083,
-    1115: 1114,
-    1185: 1184,
-    1231: 1700,
-    1028: 26,
-}
-"""The OIDs of arrays, with those of their elements."""
 _TEXT: dict[int, Callable[[bytes], Value]] = {
     **dict.fromkeys((_UNKNOWN, *_TEXTS), decoded),
     **dict.fromkeys((20, 21, 23, 26), _int),
@@ -209,5 +191,9 @@ _BINARY: dict[int, Callable[[bytes], Value]] = {
     1700: _binary_numeric,
     3802: _binary_json,
 }
+ARRAYS: Mapping[int, int] = {
+    kind.array: kind.oid for kind, *_ in BASE if kind.array and kind.oid in _BINARY
+}
+"""The OIDs of the arrays that are read here, with those of their elements."""
 _TEXT |= {array: _text_array(_TEXT[element]) for array, element in ARRAYS.items()}
 _BINARY |= {array: _binary_array(_BINARY[element], element) for array, element in ARRAYS.items()}

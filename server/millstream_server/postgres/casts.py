@@ -16,14 +16,13 @@ from millstream_server.postgres.values import (
     INT4,
     INT8,
     NUMERIC,
+    OID,
     TEXT,
     TIME,
     TIMESTAMP,
     PgType,
 )
 
-_OIDS = 1028
-"""The OID of arrays of OIDs, which clients pass to ask for types."""
 _ATOMS = (
     *(LexemeKind.WORD, LexemeKind.QUOTED, LexemeKind.STRING, LexemeKind.INTEGER),
     *(LexemeKind.DECIMAL, LexemeKind.FLOAT),
@@ -138,7 +137,7 @@ def cast_type(parts: Sequence[Lexeme], at: int) -> int:
     if at + 2 >= len(parts) or not is_cast(parts, at + 1):
         return 0
     if [part.upper for part in parts[at + 3 : at + 4]] == ["OID"]:
-        return _OIDS if _is_array(parts, at + 4) else 0
+        return OID.array if is_array(parts, at + 4) else 0
     found = _type_at(parts, at + 3)
     if found is None:
         return 0
@@ -169,12 +168,13 @@ def _type_at(parts: Sequence[Lexeme], at: int) -> tuple[PgType, int, str, bool] 
         kind = _TYPES.get(tuple(words[:count]))
         if kind is not None:
             last, shown = _arguments(parts, at + count - 1, kept=kind is NUMERIC)
-            array = _is_array(parts, last + 1)
+            array = is_array(parts, last + 1)
             return kind, last + 2 * array, shown, array
     return None
 
 
-def _is_array(parts: Sequence[Lexeme], at: int) -> bool:
+def is_array(parts: Sequence[Lexeme], at: int) -> bool:
+    """Whether `[]` stands here."""
     return [part.text for part in parts[at : at + 2]] == ["[", "]"]
 
 

@@ -19,14 +19,13 @@ from millstream.query.allowed import FUNCTIONS as OF_PULL_QUERIES
 from millstream.query.allowed import NODES
 from millstream_parser.lexemes import Lexeme, code_lexemes
 from millstream_parser.parameters import Value
+from millstream_server.postgres.casts import is_array, is_cast
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 from millstream_server.postgres.relations import relations
 from millstream_server.postgres.system_functions import FUNCTIONS, TABLE_FUNCTIONS
 
 _UNNAMED = "?column?"
 _ABOUT_CATALOG = re.compile(r"\bpg_\w|\binformation_schema\b|::\s*reg", re.IGNORECASE)
-_OIDS = re.compile(r"::\s*oid\s*\[\s*\]", re.IGNORECASE)
-"""A type that sqlglot cannot read. Nothing but a cast is written so."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _NODES = (
     *(*NODES, exp.Collate, exp.Operator, exp.Parameter, exp.Lateral, exp.Any, exp.All, exp.Paren),
@@ -62,7 +61,7 @@ def introspective(text: str) -> exp.Query | None:
     if not about and _has_sources(parts):
         return None
     try:
-        read = sqlglot.parse(_OIDS.sub("::bigint[]", text), dialect="postgres")
+        read = sqlglot.parse(_without_oid_arrays(text, parts), dialect="postgres")
         trees = [tree for tree in read if tree is not None]
     except (SqlglotError, RecursionError) as failure:
         if not about:
@@ -80,6 +79,15 @@ def introspective(text: str) -> exp.Query | None:
             "A query is about the catalog, or about streams and tables.", code=NOT_SUPPORTED
         )
     return tree
+
+
+def _without_oid_arrays(text: str, parts: Sequence[Lexeme]) -> str:
+    """The text with casts to `bigint[]` in place of those to `oid[]`, which sqlglot cannot read."""
+    for at in range(len(parts) - 1, 1, -1):
+        part = parts[at]
+        if part.upper == "OID" and is_array(parts, at + 1) and is_cast(parts, at - 2):
+            text = f"{text[: part.start]}bigint{text[part.end :]}"
+    return text
 
 
 def _selected(tree: exp.Expr) -> exp.Expr:

@@ -1,4 +1,4 @@
-"""The binary format of COPY: rows of clients, and rows for them.
+"""The binary format of COPY: reading rows, and what is around rows (`messages.row_body`).
 
 Source: PostgreSQL's documentation, "COPY", "Binary Format".
 """
@@ -6,10 +6,9 @@ Source: PostgreSQL's documentation, "COPY", "Binary Format".
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from millstream_server.postgres.copying import BAD_COPY, PIECE_ROWS, Pieces, check_number
-from millstream_server.postgres.messages import counted
+from millstream_server.postgres.copying import BAD_COPY, Pieces, in_pieces
 from millstream_server.postgres.refusals import NOT_SUPPORTED, PgError
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
@@ -21,24 +20,10 @@ _CRITICAL = ~0xFFFF
 _INT2, _INT4 = struct.Struct("!h"), struct.Struct("!i")
 
 
-def binary_row(fields: Sequence[bytes | None]) -> bytes:
-    """A row."""
-    return counted(fields)
-
-
 def binary_pieces(data: bytes, count: int) -> Iterator[Pieces]:
     """The fields of some rows at a time, by column, of which there are `count`. Raises PgError for
     what is no copy, for a row that has fewer or more, and for too many rows."""
-    columns: list[list[bytes | None]] = [[] for _ in range(count)]
-    for number, fields in enumerate(_rows(data, count), 1):
-        check_number(number)
-        for column, field in zip(columns, fields, strict=True):
-            column.append(field)
-        if number % PIECE_ROWS == 0:
-            yield columns
-            columns = [[] for _ in range(count)]
-    if columns[0]:
-        yield columns
+    return in_pieces(_rows(data, count), count)
 
 
 def _rows(data: bytes, count: int) -> Iterator[list[bytes | None]]:

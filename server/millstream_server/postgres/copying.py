@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import csv
@@ -26,6 +27,7 @@ _HINT = (
     "Its options are FORMAT text, csv or binary, DELIMITER, NULL, HEADER, QUOTE, ESCAPE and"
     " ENCODING."
 )
+Field = TypeVar("Field")
 Fields = Sequence[str | None]
 Columns = list[list[str | None]]
 Pieces = Sequence[Sequence[str | None] | Sequence[bytes | None]]
@@ -145,16 +147,15 @@ def pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]:
     if given.csv:
         yield from _csv_pieces(data, given, count)
         return
-    columns: Columns = [[] for _ in range(count)]
-    for number, fields in enumerate(_text_rows(data, given), 1):
-        if len(fields) != count:
-            what = "missing data" if len(fields) < count else "extra data"
-            raise PgError(
-                f"Row {number} of COPY has {len(fields)} columns instead of {count}.",
-                detail=f"{what}: {_short(fields)}",
-                code=BAD_COPY,
-            )
-        check_number(number)
+    yield from in_pieces(_checked_rows(data, given, count), count)
+
+
+def in_pieces(rows: Iterable[Sequence[Field]], count: int) -> Iterator[list[list[Field]]]:
+    """The fields of `count` columns, by column, of some rows at a time. Raises PgError for too many
+    rows."""
+    columns: list[list[Field]] = [[] for _ in range(count)]
+    for number, fields in enumerate(rows, 1):
+        _check_number(number)
         for column, field in zip(columns, fields, strict=True):
             column.append(field)
         if number % PIECE_ROWS == 0:
@@ -164,14 +165,25 @@ def pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]:
         yield columns
 
 
-def check_number(number: int) -> None:
-    """Raise PgError if a COPY cannot have so many rows."""
+def _check_number(number: int) -> None:
     if number > ROWS_MAX:
         raise PgError(
             f"A COPY has at most {ROWS_MAX} rows, as it inserts all of them or none.",
             hint="Copy them in several pieces.",
             code="53400",
         )
+
+
+def _checked_rows(data: bytes, given: CopyFormat, count: int) -> Iterator[Fields]:
+    for number, fields in enumerate(_text_rows(data, given), 1):
+        if len(fields) != count:
+            what = "missing data" if len(fields) < count else "extra data"
+            raise PgError(
+                f"Row {number} of COPY has {len(fields)} columns instead of {count}.",
+                detail=f"{what}: {_short(fields)}",
+                code=BAD_COPY,
+            )
+        yield fields
 
 
 def _text_rows(data: bytes, given: CopyFormat) -> Iterator[Fields]:
@@ -232,7 +244,7 @@ def _csv_pieces(data: bytes, given: CopyFormat, count: int) -> Iterator[Columns]
     if data.count(given.quote.encode()) % 2:
         raise PgError("COPY has a quoted field without an end.", code=BAD_COPY)
     table = _read_csv(data, given, names, empty_lines=True)
-    check_number(table.num_rows)
+    _check_number(table.num_rows)
     if count > 1 and _EMPTY_LINE.search(data):
         # It would be a row of NULLs.
         without = _read_csv(data, given, names, empty_lines=False)

@@ -386,10 +386,10 @@ def parameter_description(oids: Sequence[int]) -> bytes:
 
 def data_row(values: Sequence[bytes | None]) -> bytes:
     """A row."""
-    return message(b"D", counted(values))
+    return message(b"D", row_body(values))
 
 
-def counted(values: Sequence[bytes | None]) -> bytes:
+def row_body(values: Sequence[bytes | None]) -> bytes:
     """Values behind their number, each behind its length: as in a row, and in a binary copy."""
     parts = [b"\xff\xff\xff\xff" if v is None else _INT4.pack(len(v)) + v for v in values]
     return _INT2.pack(len(parts)) + b"".join(parts)

@@ -197,7 +197,7 @@ def _constraint(name: str, index: int, table: int, keys: Sequence[int]) -> Row:
     }
 
 
-_BASE: tuple[tuple[PgType, str, str], ...] = (
+BASE: tuple[tuple[PgType, str, str], ...] = (
     (PgType("boolean", 16, 1000, 1), "bool", "B"),
     (PgType("bytea", 17, 1001), "bytea", "U"),
     (PgType('"char"', 18, 1002, 1), "char", "Z"),
@@ -224,11 +224,12 @@ _BASE: tuple[tuple[PgType, str, str], ...] = (
     (PgType("uuid", 2950, 2951, 16), "uuid", "U"),
     (PgType("jsonb", 3802, 3807), "jsonb", "U"),
 )
+"""The types of the catalog that are no arrays, with their short names and categories."""
 
 
 def fixed_rows(user: str) -> Iterator[tuple[str, Row]]:
     """The rows that are the same for every catalog."""
-    for kind, name, category in _BASE:
+    for kind, name, category in BASE:
         element = 18 if name == "name" else 0
         yield "pg_type", _type(kind.oid, name, kind.size, category, element, kind.array)
         if kind.array:
@@ -273,8 +274,8 @@ def fixed_rows(user: str) -> Iterator[tuple[str, Row]]:
 
 def shown_types() -> dict[int, str]:
     """How each type is written, by its OID."""
-    found = {kind.oid: kind.name for kind, *_ in _BASE}
-    return found | {kind.array: f"{kind.name}[]" for kind, *_ in _BASE if kind.array}
+    found = {kind.oid: kind.name for kind, *_ in BASE}
+    return found | {kind.array: f"{kind.name}[]" for kind, *_ in BASE if kind.array}
 
 
 def _type(oid: int, name: str, size: int, category: str, element: int, array: int) -> Row:

@@ -31,7 +31,7 @@ from millstream_server.postgres.portals import StatementResult
 from millstream_server.postgres.refusals import PgError
 from millstream_server.postgres.relations import columns_of
 from millstream_server.postgres.session_state import IDLE, SessionState
-from millstream_server.postgres.values import CatalogNumbers
+from millstream_server.postgres.values import OidArray
 from millstream_server.requests import Asked
 from millstream_server.results import queries
 from millstream_server.results.values import text_of
@@ -174,15 +174,12 @@ async def _introspected(
         client.server.guard.leave(client.principal, POSTGRES)
     schema = schema_of(table)
     if tables_of(tree):
-        schema = Schema(tuple(map(_of_catalog, schema.columns)))
+        schema = Schema(tuple(map(_with_oids, schema.columns)))
     return StatementResult("SELECT", schema, once(table))
 
 
-def _of_catalog(column: Column) -> Column:
-    """A column of an answer about the catalog."""
-    if column.type != Array(BIGINT):
-        return column
-    return replace(column, type=CatalogNumbers(BIGINT))
+def _with_oids(column: Column) -> Column:
+    return replace(column, type=OidArray(BIGINT)) if column.type == Array(BIGINT) else column
 
 
 async def once(table: pa.Table) -> AsyncGenerator[pa.Table, None]:

@@ -19,9 +19,8 @@ from millstream.model import types as t
 from millstream.model.iso_times import iso_date, iso_timestamp
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
-from millstream_server.postgres.copied_binary import binary_row
 from millstream_server.postgres.copying import CopyFormat, writer_of
-from millstream_server.postgres.messages import BINARY_FORMAT, data_row
+from millstream_server.postgres.messages import BINARY_FORMAT, data_row, row_body
 from millstream_server.results.values import column_values, shower
 
 Encode = Callable[[Any], bytes]
@@ -66,9 +65,9 @@ _PRIMITIVES: dict[SqlType, PgType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogNumbers(t.Array):
-    """An array of whole numbers in an answer about the catalog. It is told as one of OIDs, the only
-    array of numbers that all clients know: asyncpg asks for any other with a query that has one."""
+class OidArray(t.Array):
+    """The type of an array of BIGINT in the result of a query about the catalog. All clients know
+    oid[]; asyncpg looks up any other array of numbers with a query whose result has one itself."""
 
 
 def pg_type(kind: SqlType) -> PgType:
@@ -77,7 +76,7 @@ def pg_type(kind: SqlType) -> PgType:
     match kind:
         case t.Decimal():
             return NUMERIC
-        case CatalogNumbers():
+        case OidArray():
             return _array_of(OID)
         case t.Array(element):
             inner = pg_type(element)
@@ -110,8 +109,8 @@ def copied_lines(table: pa.Table, schema: Schema, given: CopyFormat) -> list[byt
         for kind, values in column_values(table, schema)
     ]
     if not columns:
-        return [binary_row(()) if given.binary else b"\n"] * table.num_rows
-    write = binary_row if given.binary else writer_of(given)
+        return [row_body(()) if given.binary else b"\n"] * table.num_rows
+    write = row_body if given.binary else writer_of(given)
     return list(map(write, zip(*columns, strict=True)))
 
 
@@ -127,7 +126,7 @@ def encoder(kind: SqlType, form: int) -> Encode:
         return lambda value: show(value).encode()
     if isinstance(kind, t.Array):
         inner, element = encoder(kind.element, form), pg_type(kind.element).oid
-        if isinstance(kind, CatalogNumbers):
+        if isinstance(kind, OidArray):
             inner, element = (_oid if form == BINARY_FORMAT else inner), OID.oid
         if form == BINARY_FORMAT:
             return lambda values: _binary_array(values, inner, element)

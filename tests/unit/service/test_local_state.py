@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def opened(path: Path, identity: str = "log 1") -> str | None:
-    """What is told of a state that opens and can be opened again."""
+    """The message of the problem when a state is opened, after which it opens without one."""
     store, problem = open_local_state(str(path), SETTINGS, identity)
     store.close()
     again, nothing = open_local_state(str(path), SETTINGS, identity)
